@@ -1,0 +1,74 @@
+//! The work that goes on by itself: reaping, expiry, and jobs whose owner is gone.
+
+use std::time::Duration;
+
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+
+use crate::error::Result;
+use crate::expiry::Expirer;
+use crate::reaper::Reaper;
+use crate::store::Store;
+
+/// How often it looks for work when nobody announced any.
+const ROUND: Duration = Duration::from_secs(1);
+
+/// The background of a store, running until stopped or dropped.
+pub struct Background {
+    stop: watch::Sender<bool>,
+    task: JoinHandle<()>,
+}
+
+impl Background {
+    /// Starts the background of a store.
+    pub fn start(store: Store) -> Self {
+        let (stop, mut stopping) = watch::channel(false);
+        let task = tokio::spawn(async move {
+            let mut rounds = Rounds::default();
+            loop {
+                if let Err(error) = rounds.work(&store).await {
+                    tracing::warn!(%error, "background work failed and will be tried again");
+                }
+                tokio::select! {
+                    () = store.background_work() => {}
+                    () = tokio::time::sleep(ROUND) => {}
+                    // Also ends when the handle was dropped.
+                    _ = stopping.wait_for(|stop| *stop) => return,
+                }
+            }
+        });
+        Self { stop, task }
+    }
+
+    /// Finishes the step under way and stops.
+    pub async fn stop(self) {
+        self.stop.send_replace(true);
+        if let Err(error) = self.task.await {
+            tracing::error!(%error, "the background ended badly");
+        }
+    }
+}
+
+/// What the background remembers between rounds.
+#[derive(Default)]
+pub(crate) struct Rounds {
+    reaper: Reaper,
+    expirer: Expirer,
+}
+
+impl Rounds {
+    /// Does everything there is to do now.
+    pub(crate) async fn work(&mut self, store: &Store) -> Result<()> {
+        store.resume_jobs().await?;
+        self.expirer.remove_expired(store).await?;
+        self.reaper.reap_all(store).await
+    }
+}
+
+impl Store {
+    /// Does everything there is to do in the background now, for callers that want it done and not just
+    /// begun: tests, and tools that close the store right after.
+    pub async fn settle(&self) -> Result<()> {
+        Rounds::default().work(self).await
+    }
+}

@@ -1,0 +1,265 @@
+//! The catalog: which containers there are, and what each is like.
+//!
+//! Definitions are cached. A cached one may be used at a snapshot if it is the one that was in force at
+//! that moment, which is known without reading when nobody else writes to the engine: the definition was
+//! seen at or before the snapshot, and no change is under way whose result the cache may not show yet.
+//! Otherwise the version key in the snapshot decides, and if that differs, the definition is read from it.
+
+use std::collections::HashMap;
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+
+use bytes::{BufMut, Bytes, BytesMut};
+
+use crate::container::Container;
+use crate::definition::Definition;
+use crate::encoding::take_u64;
+use crate::engine::{Scan, Snapshot};
+use crate::error::{Error, Result};
+use crate::key::{self, StorageId};
+use crate::model::{Model, Opaque};
+use crate::name::ContainerName;
+use crate::partition_map::{PartitionMap, PartitionRecord};
+
+/// System area: definitions of storages that relocations are filling.
+pub(crate) const RELOCATION_AREA: &[u8] = b"relocation";
+
+/// Caches container definitions, and finds the one in force at a snapshot.
+pub struct Catalog {
+    cache: RwLock<Cache>,
+    models: HashMap<String, Arc<dyn Model>>,
+    shared_engine: bool,
+}
+
+#[derive(Default)]
+struct Cache {
+    containers: HashMap<ContainerName, Arc<Container>>,
+    /// Changes that may be committed and not be cached yet.
+    changes_under_way: usize,
+    /// The engine version of the latest change.
+    last_change: u64,
+}
+
+impl Catalog {
+    pub(crate) fn new(models: HashMap<String, Arc<dyn Model>>, shared_engine: bool) -> Self {
+        Self {
+            cache: RwLock::default(),
+            models,
+            shared_engine,
+        }
+    }
+
+    /// The container of this name that is in force at `snapshot`.
+    pub(crate) async fn resolve(
+        &self,
+        snapshot: &dyn Snapshot,
+        name: &ContainerName,
+    ) -> Result<Arc<Container>> {
+        let found = self.find(snapshot, name).await?;
+        found.ok_or_else(|| Error::NotFound(format!("container '{name}'")))
+    }
+
+    /// The same, none if there is no such container.
+    pub(crate) async fn find(
+        &self,
+        snapshot: &dyn Snapshot,
+        name: &ContainerName,
+    ) -> Result<Option<Arc<Container>>> {
+        let (cached, certain) = self.cached(snapshot.version(), name);
+        if let Some(container) = cached {
+            if certain || self.is_in_force(snapshot, &container).await? {
+                return Ok(Some(container));
+            }
+        }
+        let loaded = self.load(snapshot, name).await?;
+        if let Some(container) = &loaded {
+            self.remember_loaded(container);
+        }
+        Ok(loaded)
+    }
+
+    /// The cached container, and whether it is certainly the one in force at `version`.
+    fn cached(&self, version: u64, name: &ContainerName) -> (Option<Arc<Container>>, bool) {
+        let cache = self.read();
+        let container = cache.containers.get(name).map(Arc::clone);
+        let settled = !self.shared_engine && cache.changes_under_way == 0;
+        let certain = settled && container.as_ref().is_some_and(|c| c.as_of <= version);
+        (container, certain)
+    }
+
+    async fn is_in_force(&self, snapshot: &dyn Snapshot, container: &Container) -> Result<bool> {
+        let stored = snapshot
+            .get(&key::definition_version(container.storage()))
+            .await?;
+        let stored = stored.and_then(|value| decode_version(&value));
+        Ok(stored.is_some_and(|(version, name)| {
+            version == container.definition.version && name == container.name
+        }))
+    }
+
+    /// Reads a definition and its partition map from a snapshot.
+    pub(crate) async fn load(
+        &self,
+        snapshot: &dyn Snapshot,
+        name: &ContainerName,
+    ) -> Result<Option<Arc<Container>>> {
+        let Some(encoded) = snapshot.get(&key::catalog(name)).await? else {
+            return Ok(None);
+        };
+        let definition = Definition::decode(&encoded)?;
+        let shadow = match definition.relocation {
+            None => None,
+            Some(target) => {
+                let stored = snapshot.get(&relocation_key(target)).await?;
+                let lost = || Error::Corrupt(format!("the relocation of '{name}' is missing"));
+                let target = Definition::decode(&stored.ok_or_else(lost)?)?;
+                Some(self.assemble(snapshot, name, target, None).await?)
+            }
+        };
+        Ok(Some(
+            self.assemble(snapshot, name, definition, shadow).await?,
+        ))
+    }
+
+    async fn assemble(
+        &self,
+        snapshot: &dyn Snapshot,
+        name: &ContainerName,
+        definition: Definition,
+        shadow: Option<Arc<Container>>,
+    ) -> Result<Arc<Container>> {
+        let partitions = load_partitions(snapshot, definition.storage).await?;
+        Ok(self.container(name, definition, partitions, shadow, snapshot.version()))
+    }
+
+    pub(crate) fn container(
+        &self,
+        name: &ContainerName,
+        definition: Definition,
+        partitions: PartitionMap,
+        shadow: Option<Arc<Container>>,
+        as_of: u64,
+    ) -> Arc<Container> {
+        let model = self.models.get(&name.api).map(Arc::clone);
+        Arc::new(Container {
+            name: name.clone(),
+            definition,
+            partitions,
+            shadow,
+            model: model.unwrap_or_else(|| Arc::new(Opaque)),
+            as_of,
+        })
+    }
+
+    /// The name of the container that owns a storage id at a snapshot.
+    pub(crate) async fn owner(
+        &self,
+        snapshot: &dyn Snapshot,
+        storage: StorageId,
+    ) -> Result<Option<ContainerName>> {
+        let stored = snapshot.get(&key::definition_version(storage)).await?;
+        Ok(stored
+            .and_then(|value| decode_version(&value))
+            .map(|(_, name)| name))
+    }
+
+    /// Keeps what was read from a snapshot, unless a change may have come after it.
+    fn remember_loaded(&self, container: &Arc<Container>) {
+        let mut cache = self.write();
+        if cache.changes_under_way == 0 && container.as_of >= cache.last_change {
+            cache
+                .containers
+                .insert(container.name.clone(), Arc::clone(container));
+        }
+    }
+
+    /// Announces a change. Until the answer is settled, cached definitions are checked before use.
+    pub(crate) fn begin_change(self: &Arc<Self>) -> ChangeUnderWay {
+        self.write().changes_under_way += 1;
+        ChangeUnderWay {
+            catalog: Arc::clone(self),
+        }
+    }
+
+    fn read(&self) -> RwLockReadGuard<'_, Cache> {
+        self.cache.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn write(&self) -> RwLockWriteGuard<'_, Cache> {
+        self.cache.write().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A change of the catalog that may be committed at any moment.
+pub(crate) struct ChangeUnderWay {
+    catalog: Arc<Catalog>,
+}
+
+impl ChangeUnderWay {
+    /// Puts the result of a committed change in place of the container it changed. Changes may settle in
+    /// another order than they were committed in; then the earlier one leaves the cache to the later.
+    pub(crate) fn settle(
+        self,
+        committed_at: u64,
+        changed: &ContainerName,
+        now: Option<Arc<Container>>,
+    ) {
+        let mut cache = self.catalog.write();
+        if cache
+            .containers
+            .get(changed)
+            .is_some_and(|cached| cached.as_of < committed_at)
+        {
+            cache.containers.remove(changed);
+        }
+        if committed_at >= cache.last_change {
+            cache.last_change = committed_at;
+            if let Some(container) = now {
+                cache.containers.insert(container.name.clone(), container);
+            }
+        }
+    }
+}
+
+impl Drop for ChangeUnderWay {
+    fn drop(&mut self) {
+        self.catalog.write().changes_under_way -= 1;
+    }
+}
+
+pub(crate) fn relocation_key(target: StorageId) -> Bytes {
+    key::system_key(RELOCATION_AREA, &target.to_be_bytes())
+}
+
+/// The value of a version key: the version and the owner's name.
+pub(crate) fn encode_version(version: u64, name: &ContainerName) -> Bytes {
+    let mut value = BytesMut::with_capacity(64);
+    value.put_u64(version);
+    let mut encoded = Vec::new();
+    name.encode_into(&mut encoded);
+    value.put_slice(&encoded);
+    value.freeze()
+}
+
+fn decode_version(value: &[u8]) -> Option<(u64, ContainerName)> {
+    let mut input = value;
+    let version = take_u64(&mut input)?;
+    Some((version, ContainerName::decode(&mut input)?))
+}
+
+async fn load_partitions(snapshot: &dyn Snapshot, storage: StorageId) -> Result<PartitionMap> {
+    let mut records = Vec::new();
+    let mut scan = Scan::new(key::partitions(storage));
+    loop {
+        let page = snapshot.scan(&scan).await?;
+        for (key, value) in &page.entries {
+            let damaged = || Error::Corrupt(format!("a partition of storage {storage}"));
+            let first = key::parse_partition(key).ok_or_else(damaged)?;
+            let record: PartitionRecord = serde_json::from_slice(value).map_err(|_| damaged())?;
+            records.push((first, record));
+        }
+        match page.entries.last() {
+            Some((last, _)) if page.more => scan = scan.after(last),
+            _ => return PartitionMap::from_records(records),
+        }
+    }
+}

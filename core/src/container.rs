@@ -1,0 +1,52 @@
+//! A container as one transaction sees it: its definition, its partitions, and its front end's model.
+
+use std::sync::Arc;
+
+use crate::definition::Definition;
+use crate::key::{PartitionId, StorageId};
+use crate::locator::Locator;
+use crate::model::Model;
+use crate::name::ContainerName;
+use crate::partition_map::PartitionMap;
+
+/// One version of a container. Immutable and shared; a change of the container makes a new one.
+pub struct Container {
+    /// Its name.
+    pub name: ContainerName,
+    /// What the catalog says of it.
+    pub definition: Definition,
+    /// Its physical partitions.
+    pub partitions: PartitionMap,
+    /// The storage that a relocation is filling, seen as a container: it gets every write too.
+    pub(crate) shadow: Option<Arc<Self>>,
+    pub(crate) model: Arc<dyn Model>,
+    /// An engine version at which this definition was in force.
+    pub(crate) as_of: u64,
+}
+
+impl Container {
+    /// Where its data lies.
+    pub fn storage(&self) -> StorageId {
+        self.definition.storage
+    }
+
+    /// The physical partition of a token, as meters name it.
+    pub(crate) fn place(&self, token: i64) -> (StorageId, PartitionId) {
+        (self.storage(), self.partitions.locate(token).id)
+    }
+
+    /// The key of an item's data on the engine.
+    pub(crate) fn item_key(&self, locator: &Locator) -> bytes::Bytes {
+        crate::key::item(self.storage(), locator)
+    }
+}
+
+impl std::fmt::Debug for Container {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Container")
+            .field("name", &self.name)
+            .field("definition", &self.definition)
+            .field("partitions", &self.partitions)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,218 @@
+//! What the catalog stores of one container: where its data lies, its indexes, and the front end's schema.
+
+use bytes::{BufMut, Bytes, BytesMut};
+use serde::{Deserialize, Serialize};
+
+use crate::error::{Error, Result};
+use crate::key::{IndexId, PartitionId, StorageId};
+use crate::throughput::partitions_for;
+
+/// The index id under which a relocation claims the places of items in the new storage. Front ends' own
+/// indexes begin at 1.
+pub(crate) const RELOCATION_INDEX: IndexId = 0;
+const FIRST_INDEX: IndexId = 1;
+
+/// A container's definition.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Definition {
+    /// Where the data lies.
+    pub storage: StorageId,
+    /// Grows with each change of this definition or of the partition map.
+    pub version: u64,
+    /// The secondary indexes.
+    #[serde(default)]
+    pub indexes: Vec<IndexDefinition>,
+    /// Request units per second that were provisioned. Never throttled, if none.
+    #[serde(default)]
+    pub provisioned: Option<u32>,
+    /// Whether each logical partition has a tally of its own, which its size limit needs.
+    #[serde(default)]
+    pub counts_logical_partitions: bool,
+    /// The storage that a rebuild is filling and that will replace `storage`.
+    #[serde(default)]
+    pub relocation: Option<StorageId>,
+    pub(crate) next_index: IndexId,
+    pub(crate) next_partition: PartitionId,
+    /// The front end's own bytes: columns, validators, options.
+    #[serde(skip)]
+    pub schema: Bytes,
+}
+
+impl Definition {
+    /// The first definition of a container described by `new`, and how many partitions it starts with.
+    pub(crate) fn create(storage: StorageId, new: &NewContainer) -> (Self, u32) {
+        let partitions = new.partitions.max(partitions_for(new.provisioned));
+        let mut definition = Self {
+            storage,
+            version: 0,
+            indexes: Vec::new(),
+            provisioned: new.provisioned,
+            counts_logical_partitions: new.counts_logical_partitions,
+            relocation: None,
+            next_index: FIRST_INDEX,
+            next_partition: partitions,
+            schema: new.schema.clone(),
+        };
+        for index in &new.indexes {
+            definition.add_index(index, IndexState::Ready);
+        }
+        (definition, partitions)
+    }
+
+    /// The index of this name.
+    pub fn index(&self, name: &str) -> Option<&IndexDefinition> {
+        self.indexes.iter().find(|index| index.name == name)
+    }
+
+    pub(crate) fn index_by_id(&self, id: IndexId) -> Option<&IndexDefinition> {
+        self.indexes.iter().find(|index| index.id == id)
+    }
+
+    pub(crate) fn add_index(&mut self, new: &NewIndex, state: IndexState) -> IndexId {
+        let id = self.next_index;
+        self.next_index += 1;
+        self.indexes.push(IndexDefinition {
+            id,
+            name: new.name.clone(),
+            unique: new.unique,
+            state,
+        });
+        id
+    }
+
+    /// Takes a number for a new partition.
+    pub(crate) fn take_partition_id(&mut self) -> PartitionId {
+        let id = self.next_partition;
+        self.next_partition += 1;
+        id
+    }
+
+    /// The stored form: the length of the JSON part, the JSON part, the front end's schema.
+    pub(crate) fn encode(&self) -> Result<Bytes> {
+        let json = serde_json::to_vec(self).map_err(|error| Error::Internal(error.to_string()))?;
+        let length = u32::try_from(json.len()).map_err(|_| Error::TooLarge {
+            what: "container definition",
+            size: json.len(),
+            limit: u32::MAX as usize,
+        })?;
+        let mut encoded = BytesMut::with_capacity(4 + json.len() + self.schema.len());
+        encoded.put_u32(length);
+        encoded.put_slice(&json);
+        encoded.put_slice(&self.schema);
+        Ok(encoded.freeze())
+    }
+
+    pub(crate) fn decode(encoded: &Bytes) -> Result<Self> {
+        let corrupt = |cause: String| Error::Corrupt(format!("a container definition: {cause}"));
+        let (length, rest) = encoded
+            .split_first_chunk()
+            .ok_or_else(|| corrupt("too short".into()))?;
+        let length = u32::from_be_bytes(*length) as usize;
+        let (json, schema) = rest
+            .split_at_checked(length)
+            .ok_or_else(|| corrupt("cut off".into()))?;
+        let mut definition: Self =
+            serde_json::from_slice(json).map_err(|error| corrupt(error.to_string()))?;
+        definition.schema = encoded.slice_ref(schema);
+        Ok(definition)
+    }
+}
+
+/// One secondary index.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct IndexDefinition {
+    /// Its number, never reused in its container.
+    pub id: IndexId,
+    /// Its name.
+    pub name: String,
+    /// Whether two items may not have the same value.
+    pub unique: bool,
+    /// Whether it may be read.
+    pub state: IndexState,
+}
+
+/// How far an index is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum IndexState {
+    /// Writers maintain it, items from before are still being added, nobody reads it.
+    Building,
+    /// Complete.
+    Ready,
+}
+
+/// What a front end asks for when it creates a container.
+#[derive(Clone, Debug, Default)]
+pub struct NewContainer {
+    /// Its own bytes.
+    pub schema: Bytes,
+    /// Indexes that exist from the start, and so need no building.
+    pub indexes: Vec<NewIndex>,
+    /// Request units per second; decides the number of partitions too.
+    pub provisioned: Option<u32>,
+    /// At least this many partitions to begin with.
+    pub partitions: u32,
+    /// Whether each logical partition is counted on its own.
+    pub counts_logical_partitions: bool,
+}
+
+/// What a front end asks for when it creates an index.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NewIndex {
+    /// Its name.
+    pub name: String,
+    /// Whether two items may not have the same value.
+    pub unique: bool,
+}
+
+impl NewIndex {
+    /// An index that allows equal values.
+    pub fn new(name: impl Into<String>) -> Self {
+        Self {
+            name: name.into(),
+            unique: false,
+        }
+    }
+
+    /// An index that refuses equal values.
+    pub fn unique(name: impl Into<String>) -> Self {
+        Self {
+            name: name.into(),
+            unique: true,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn definitions_read_back_and_reject_truncation() {
+        let new = NewContainer {
+            schema: Bytes::from_static(b"\x00columns"),
+            indexes: vec![NewIndex::unique("by_mail")],
+            ..NewContainer::default()
+        };
+        let (definition, partitions) = Definition::create(8, &new);
+        assert_eq!(partitions, 1);
+        let encoded = definition.encode().unwrap();
+        assert_eq!(Definition::decode(&encoded).unwrap(), definition);
+        for length in 0..encoded.len() - definition.schema.len() {
+            assert!(
+                Definition::decode(&encoded.slice(..length)).is_err(),
+                "{length}"
+            );
+        }
+    }
+
+    #[test]
+    fn provisioned_throughput_decides_the_number_of_partitions() {
+        for (provisioned, expected) in [(None, 1), (Some(10_000), 1), (Some(10_001), 2)] {
+            let new = NewContainer {
+                provisioned,
+                ..NewContainer::default()
+            };
+            assert_eq!(Definition::create(1, &new).1, expected, "{provisioned:?}");
+        }
+    }
+}

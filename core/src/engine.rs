@@ -1,0 +1,264 @@
+//! The contract under the core: an ordered, transactional key-value store.
+//!
+//! An engine gives consistent snapshots; a snapshot reads, and finally takes a [`WriteSet`] to commit
+//! against the moment it was taken. What an engine owes:
+//!
+//! * **Snapshot reads.** Everything read through one [`Snapshot`] is of one moment, and a snapshot taken
+//!   after a commit was answered sees that commit.
+//! * **First committer wins.** A commit is refused with [`CommitOutcome::Conflict`] when a key it puts,
+//!   deletes, guards or covers with a range delete was changed by a commit after its snapshot. Refusing
+//!   more than that is allowed, refusing less is not. Tallies never conflict.
+//! * **All or nothing.** A commit is seen whole by every later snapshot, also after a crash. It is durable
+//!   when answered, as far as the engine's durability setting says; [`WriteSet::demand_sync`] always syncs.
+//! * **Bounded pages.** A scan returns at most the rows and bytes asked for, and at least one entry where
+//!   there is one, so that a caller always advances.
+//!
+//! `storage/tests/contract.rs` holds every engine to this.
+
+use std::future::Future;
+use std::path::Path;
+use std::pin::Pin;
+
+use bytes::Bytes;
+
+use crate::write_set::WriteSet;
+
+/// A boxed future, as every engine method returns it: the trait stays usable as `dyn`.
+pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+
+/// What an engine method answers.
+pub type EngineResult<T> = Result<T, EngineError>;
+
+/// An ordered transactional key-value store. Used as `Arc<dyn Engine>`.
+pub trait Engine: Send + Sync + 'static {
+    /// A consistent view of everything committed so far.
+    fn snapshot(&self) -> BoxFuture<'_, EngineResult<Box<dyn Snapshot>>>;
+
+    /// What this engine can do and how large things may be.
+    fn capabilities(&self) -> Capabilities;
+
+    /// Roughly how many bytes a range takes on disk. For display and for choosing, never for limits.
+    fn approximate_size<'a>(&'a self, range: &'a KeyRange) -> BoxFuture<'a, EngineResult<u64>>;
+
+    /// Writes a consistent copy of all data to `path`, which must not exist yet, while work goes on.
+    fn checkpoint<'a>(&'a self, path: &'a Path) -> BoxFuture<'a, EngineResult<()>>;
+
+    /// Flushes and closes. Later calls answer [`EngineError::Unavailable`].
+    fn close(&self) -> BoxFuture<'_, EngineResult<()>>;
+}
+
+/// All data as of one moment. An owned value: it may be held across requests.
+pub trait Snapshot: Send + Sync {
+    /// A commit version that this snapshot is known to include, in the numbers of
+    /// [`CommitOutcome::Done`]. 0 where the engine cannot tell; then nothing may be concluded from it.
+    fn version(&self) -> u64;
+
+    /// The value of one key.
+    fn get<'a>(&'a self, key: &'a [u8]) -> BoxFuture<'a, EngineResult<Option<Bytes>>>;
+
+    /// The values of many keys, in their order.
+    fn multi_get<'a>(
+        &'a self,
+        keys: &'a [Bytes],
+    ) -> BoxFuture<'a, EngineResult<Vec<Option<Bytes>>>>;
+
+    /// One bounded page of a range.
+    fn scan<'a>(&'a self, scan: &'a Scan) -> BoxFuture<'a, EngineResult<Page>>;
+
+    /// Commits `writes` against this moment.
+    fn commit(self: Box<Self>, writes: WriteSet)
+    -> BoxFuture<'static, EngineResult<CommitOutcome>>;
+}
+
+/// How a commit ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CommitOutcome {
+    /// Applied, at this engine-wide commit version.
+    Done(u64),
+    /// Refused: a written or guarded key changed since the snapshot. Nothing was applied.
+    Conflict,
+    /// The engine cannot tell (a connection lost during the commit). Never answered by embedded engines.
+    Unknown,
+}
+
+/// A half-open range of keys: `start <= key < end`. No `end` means to the end of the key space.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct KeyRange {
+    /// First key of the range.
+    pub start: Bytes,
+    /// First key after the range.
+    pub end: Option<Bytes>,
+}
+
+impl KeyRange {
+    /// The range `start <= key < end`.
+    pub fn new(start: impl Into<Bytes>, end: impl Into<Bytes>) -> Self {
+        Self {
+            start: start.into(),
+            end: Some(end.into()),
+        }
+    }
+
+    /// Every key there is.
+    pub fn all() -> Self {
+        Self {
+            start: Bytes::new(),
+            end: None,
+        }
+    }
+
+    /// Every key that begins with `prefix`.
+    pub fn prefix(prefix: impl Into<Bytes>) -> Self {
+        let start: Bytes = prefix.into();
+        let end = prefix_successor(&start);
+        Self { start, end }
+    }
+
+    /// Whether `key` lies in the range.
+    pub fn contains(&self, key: &[u8]) -> bool {
+        key >= self.start.as_ref() && self.end.as_ref().is_none_or(|end| key < end.as_ref())
+    }
+
+    /// Whether no key can lie in the range.
+    pub fn is_empty(&self) -> bool {
+        self.end.as_ref().is_some_and(|end| end <= &self.start)
+    }
+}
+
+/// The smallest key greater than every key that begins with `prefix`; none when all its bytes are `ff`.
+pub fn prefix_successor(prefix: &[u8]) -> Option<Bytes> {
+    let last = prefix.iter().rposition(|byte| *byte != 0xff)?;
+    let mut successor = prefix.get(..=last)?.to_vec();
+    *successor.last_mut()? += 1;
+    Some(successor.into())
+}
+
+/// What a scan should return.
+#[derive(Clone, Debug)]
+pub struct Scan {
+    /// The keys to visit.
+    pub range: KeyRange,
+    /// From the end of the range to its start.
+    pub reverse: bool,
+    /// At most this many entries.
+    pub max_rows: usize,
+    /// Stop after the entry that brings keys and values to this many bytes.
+    pub max_bytes: usize,
+    /// Leave the values out: they come back empty.
+    pub keys_only: bool,
+}
+
+impl Scan {
+    /// A forward scan of `range` in pages of at most 1,000 entries and 1 MiB.
+    pub fn new(range: KeyRange) -> Self {
+        Self {
+            range,
+            reverse: false,
+            max_rows: 1_000,
+            max_bytes: 1 << 20,
+            keys_only: false,
+        }
+    }
+
+    /// The same scan, continued behind `last`, the last key of the page before.
+    pub fn after(&self, last: &Bytes) -> Self {
+        let mut next = self.clone();
+        if self.reverse {
+            next.range.end = Some(last.clone());
+        } else {
+            let mut start = Vec::with_capacity(last.len() + 1);
+            start.extend_from_slice(last);
+            start.push(0);
+            next.range.start = start.into();
+        }
+        next
+    }
+}
+
+/// One page of a scan.
+#[derive(Clone, Debug, Default)]
+pub struct Page {
+    /// Keys and values in scan order.
+    pub entries: Vec<(Bytes, Bytes)>,
+    /// Whether a bound ended the page before the range did. The next page may still be empty.
+    pub more: bool,
+}
+
+/// Over how much data one snapshot is consistent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SnapshotScope {
+    /// Over everything.
+    Global,
+    /// Only within one physical partition.
+    Partition,
+}
+
+/// What an engine can do. Sizes are in bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Capabilities {
+    /// How much one snapshot covers.
+    pub snapshot_scope: SnapshotScope,
+    /// Whether other servers write to the same data. If not, caches need no check inside reads.
+    pub shared: bool,
+    /// The longest key.
+    pub max_key_bytes: usize,
+    /// The largest value.
+    pub max_value_bytes: usize,
+    /// The largest write set.
+    pub max_transaction_bytes: usize,
+}
+
+/// Why an engine could not do its work. Few on purpose: one variant for each different reaction.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum EngineError {
+    /// Not reachable, closing or closed. Trying again may help.
+    #[error("the storage engine is unavailable: {0}")]
+    Unavailable(String),
+    /// The engine stopped taking writes to protect what it has, after a failed sync or on a full disk.
+    #[error("the storage engine is read-only: {0}")]
+    ReadOnly(String),
+    /// Stored bytes are not what was written.
+    #[error("stored data is damaged: {0}")]
+    Corrupt(String),
+    /// A key, value or write set beyond [`Capabilities`].
+    #[error("{what} of {size} bytes is over the engine's limit of {limit}")]
+    TooLarge {
+        /// What was too large: "key", "value" or "transaction".
+        what: &'static str,
+        /// Its size.
+        size: usize,
+        /// The most the engine takes.
+        limit: usize,
+    },
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn prefix_successor_steps_over_trailing_ff() {
+        let check = |prefix: &[u8], expected: Option<&[u8]>| {
+            assert_eq!(prefix_successor(prefix).as_deref(), expected, "{prefix:x?}");
+        };
+        check(b"a", Some(b"b"));
+        check(b"a\xff", Some(b"b"));
+        check(b"a\xfe", Some(b"a\xff"));
+        check(b"\xff\xff", None);
+        check(b"", None);
+    }
+
+    #[test]
+    fn prefix_range_holds_exactly_the_keys_with_that_prefix() {
+        let range = KeyRange::prefix(&b"ab"[..]);
+        for (key, inside) in [
+            ("ab", true),
+            ("ab\u{7f}", true),
+            ("aa", false),
+            ("ac", false),
+        ] {
+            assert_eq!(range.contains(key.as_bytes()), inside, "{key}");
+        }
+        assert!(KeyRange::prefix(&b""[..]).contains(b"anything"));
+    }
+}

@@ -1,0 +1,77 @@
+//! The few errors a front end must tell apart. Each front end turns them into its protocol's own codes in
+//! one exhaustive `match`, so a variant is added only where some protocol answers it differently.
+
+use std::time::Duration;
+
+use crate::engine::EngineError;
+
+/// What the core answers.
+pub type Result<T> = std::result::Result<T, Error>;
+
+/// Why the core could not do what was asked.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Error {
+    /// A container, index or job that is not there.
+    #[error("{0} does not exist")]
+    NotFound(String),
+    /// A container, index or item that is already there.
+    #[error("{0} already exists")]
+    AlreadyExists(String),
+    /// Another item holds this value of a unique index.
+    #[error("another item has the same value in the unique index '{index}'")]
+    DuplicateValue {
+        /// Name of the index.
+        index: String,
+    },
+    /// The item does not fit its container: a front end's own rule, in its own words.
+    #[error("{0}")]
+    Rejected(String),
+    /// Somebody else changed what this transaction read or wrote. Run again, it may succeed.
+    #[error("the transaction conflicts with another one; try it again")]
+    Conflict,
+    /// The engine lost its answer: the commit may or may not have been applied.
+    #[error("it is not known whether the commit was applied")]
+    OutcomeUnknown,
+    /// A key, item or transaction beyond a limit.
+    #[error("{what} of {size} bytes is over the limit of {limit}")]
+    TooLarge {
+        /// What was too large.
+        what: &'static str,
+        /// Its size in bytes.
+        size: usize,
+        /// The most that is allowed.
+        limit: usize,
+    },
+    /// A continuation that was not made by this container, or is no longer valid.
+    #[error("the continuation is not valid: {0}")]
+    InvalidContinuation(&'static str),
+    /// The partition's request units of this second are used up.
+    #[error("the request rate is too large; try again in {} ms", retry_after.as_millis())]
+    Throttled {
+        /// When the next attempt may pass.
+        retry_after: Duration,
+    },
+    /// The engine cannot be reached right now.
+    #[error("{0}")]
+    Unavailable(String),
+    /// The engine stopped taking writes to protect its data.
+    #[error("{0}")]
+    ReadOnly(String),
+    /// Stored bytes are not what was written.
+    #[error("stored data is damaged: {0}")]
+    Corrupt(String),
+    /// A mistake of ours.
+    #[error("internal error: {0}")]
+    Internal(String),
+}
+
+impl From<EngineError> for Error {
+    fn from(error: EngineError) -> Self {
+        match error {
+            EngineError::Unavailable(_) => Self::Unavailable(error.to_string()),
+            EngineError::ReadOnly(_) => Self::ReadOnly(error.to_string()),
+            EngineError::Corrupt(cause) => Self::Corrupt(cause),
+            EngineError::TooLarge { what, size, limit } => Self::TooLarge { what, size, limit },
+        }
+    }
+}

@@ -1,0 +1,194 @@
+//! Jobs: long work on a container that goes on beside reads and writes and survives a crash.
+//!
+//! A job is a record in the store, written by the same transaction that changed the container's definition
+//! to begin it, and removed by the one that ends it. Whoever holds its lease works on it in small
+//! transactions, each of which saves how far it got. After a crash the next owner goes on from there.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use serde::{Deserialize, Serialize};
+
+use crate::engine::Scan;
+use crate::error::{Error, Result};
+use crate::key::{self, IndexId, PartitionId, StorageId, system};
+use crate::name::ContainerName;
+use crate::store::Store;
+use crate::transaction::Transaction;
+use crate::walk::Walk;
+
+/// How long an owner may be silent before another one takes over.
+const LEASE: Duration = Duration::from_secs(10);
+
+/// Number of a job.
+pub type JobId = u64;
+
+/// One job and how far it is.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Job {
+    /// Its number.
+    pub id: JobId,
+    /// The container it works on.
+    pub container: ContainerName,
+    /// Where the container's data lay when it began. A container dropped meanwhile ends the job.
+    pub storage: StorageId,
+    /// What it does.
+    pub task: Task,
+    /// Items done so far.
+    pub done: u64,
+    /// Items there were at the start, to compare with.
+    pub total: u64,
+    owner: u64,
+    lease_until_ms: u64,
+    /// The last item key that was worked on.
+    #[serde(default)]
+    position: Vec<u8>,
+}
+
+/// What a job does.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Task {
+    /// Hands physical partitions over to their heirs: a split or a merge.
+    Repartition {
+        /// The partitions to be replaced.
+        parents: Vec<PartitionId>,
+    },
+    /// Adds the items from before to a new index.
+    BuildIndex {
+        /// The index.
+        index: IndexId,
+    },
+    /// Copies all items to another storage, placed anew.
+    Relocate,
+}
+
+impl Job {
+    pub(crate) fn new(store: &Store, id: JobId, container: ContainerName, task: Task) -> Self {
+        Self {
+            id,
+            container,
+            storage: 0,
+            task,
+            done: 0,
+            total: 0,
+            owner: store.instance(),
+            lease_until_ms: store.clock().now_ms() + lease_ms(),
+            position: Vec::new(),
+        }
+    }
+
+    pub(crate) fn key(id: JobId) -> Bytes {
+        key::system_key(system::JOB, &id.to_be_bytes())
+    }
+
+    /// Stores the job with a fresh lease.
+    pub(crate) fn save(&mut self, transaction: &mut Transaction) -> Result<()> {
+        self.lease_until_ms = transaction.now_ms + lease_ms();
+        let value = serde_json::to_vec(self).map_err(|error| Error::Internal(error.to_string()))?;
+        transaction.writes.put(Self::key(self.id), value.into());
+        Ok(())
+    }
+
+    /// The job as stored, if this process still owns it.
+    pub(crate) async fn load_own(transaction: &Transaction, id: JobId) -> Result<Self> {
+        let stored = transaction.get(&Self::key(id)).await?;
+        let job = decode(&stored.ok_or_else(|| Error::NotFound(format!("job {id}")))?)?;
+        if job.owner == transaction.store.instance() {
+            Ok(job)
+        } else {
+            Err(Error::Unavailable(format!(
+                "job {id} was taken over by another server"
+            )))
+        }
+    }
+
+    /// The page of items that comes next.
+    pub(crate) fn next_page(&self, max_items: usize) -> Scan {
+        let mut scan = Scan::new(key::items(self.storage));
+        scan.max_rows = max_items;
+        if self.position.is_empty() {
+            return scan;
+        }
+        scan.after(&Bytes::copy_from_slice(&self.position))
+    }
+
+    /// Notes that everything up to `last` is done.
+    pub(crate) fn advance(&mut self, last: &[u8], items: usize) {
+        self.position = last.to_vec();
+        self.done += items as u64;
+    }
+
+    fn is_free(&self, store: &Store, now_ms: u64) -> bool {
+        let owner_is_gone = !store.engine().capabilities().shared && self.owner != store.instance();
+        owner_is_gone || self.lease_until_ms < now_ms
+    }
+}
+
+impl Store {
+    /// All jobs under way.
+    pub async fn jobs(&self) -> Result<Vec<Job>> {
+        let transaction = self.begin().await?;
+        let mut jobs = Vec::new();
+        let mut walk = Walk::new(&transaction, Scan::new(key::system_range(system::JOB)));
+        while let Some(page) = walk.next().await? {
+            for (_, value) in page {
+                jobs.push(decode(&value)?);
+            }
+        }
+        Ok(jobs)
+    }
+
+    /// Goes on with the jobs whose owner is gone, each to its end.
+    pub(crate) async fn resume_jobs(&self) -> Result<()> {
+        for job in self.jobs().await? {
+            if job.is_free(self, self.clock().now_ms()) && self.take_over(job.id).await? {
+                tracing::info!(job = job.id, container = %job.container, "resuming a job");
+                if let Err(error) = self.run_job(job.id).await {
+                    tracing::warn!(job = job.id, container = %job.container, %error, "job ended");
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Works on a job to its end, also if the caller goes away.
+    pub(crate) async fn run_job(&self, id: JobId) -> Result<()> {
+        let store = self.clone();
+        let run = tokio::spawn(async move {
+            let job = Job::load_own(&store.begin().await?, id).await?;
+            match job.task.clone() {
+                Task::Repartition { parents } => store.finish_repartition(&job, &parents).await,
+                Task::BuildIndex { index } => store.run_index_build(&job, index).await,
+                Task::Relocate => store.run_relocation(&job).await,
+            }
+        });
+        run.await
+            .map_err(|error| Error::Internal(error.to_string()))?
+    }
+
+    async fn take_over(&self, id: JobId) -> Result<bool> {
+        let mut transaction = self.begin().await?;
+        let Some(stored) = transaction.get(&Job::key(id)).await? else {
+            return Ok(false);
+        };
+        let mut job = decode(&stored)?;
+        if !job.is_free(self, transaction.now_ms) {
+            return Ok(false);
+        }
+        job.owner = self.instance();
+        job.save(&mut transaction)?;
+        match transaction.commit().await {
+            Ok(_) => Ok(true),
+            Err(Error::Conflict) => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+fn decode(stored: &[u8]) -> Result<Job> {
+    serde_json::from_slice(stored).map_err(|error| Error::Corrupt(format!("a job: {error}")))
+}
+
+fn lease_ms() -> u64 {
+    u64::try_from(LEASE.as_millis()).unwrap_or(u64::MAX)
+}

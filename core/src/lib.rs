@@ -1,0 +1,50 @@
+//! The partitioned core of Tessera: everything the front ends share, and no protocol, disk or socket.
+//!
+//! A [`store::Store`] sits on an [`engine::Engine`]. A [`transaction::Transaction`] reads and writes
+//! [`item::Item`]s of [`container::Container`]s; items are found by [`locator::Locator`]: token, partition
+//! key, row key. A container's [`partition_map::PartitionMap`] says which physical partition holds which
+//! tokens; splitting one only changes that map. Whatever is done is counted, and
+//! [`throughput::Meter`] turns the counts into request units. Where the core must know what a body means,
+//! it asks the front end's [`model::Model`]. All keys are listed in [`key`].
+
+pub mod background;
+pub mod catalog;
+pub mod clock;
+pub mod container;
+pub mod continuation;
+pub mod definition;
+pub mod encoding;
+pub mod engine;
+pub mod error;
+mod expiry;
+pub mod hash;
+pub mod item;
+pub mod job;
+pub mod key;
+mod latch;
+pub mod locator;
+pub mod memory;
+pub mod model;
+pub mod name;
+mod overlay;
+pub mod partition_map;
+pub mod reading;
+mod reaper;
+pub mod rebuild;
+pub mod recent_commits;
+mod schema_change;
+mod sequence;
+mod split;
+pub mod statistics;
+pub mod store;
+pub mod throughput;
+pub mod transaction;
+mod verify;
+mod walk;
+pub mod write_set;
+mod writing;
+
+pub use container::Container;
+pub use error::{Error, Result};
+pub use store::Store;
+pub use transaction::Transaction;

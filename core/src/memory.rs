@@ -1,0 +1,289 @@
+//! The engine that keeps all in memory: the reference for tests, and `tessera serve --memory`.
+//!
+//! All data is one persistent ordered map. A snapshot is a clone of it, which shares all nodes, so
+//! taking one is cheap and later commits leave it alone.
+
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use bytes::Bytes;
+use imbl::OrdMap;
+
+use crate::engine::{
+    BoxFuture, Capabilities, CommitOutcome, Engine, EngineError, EngineResult, KeyRange, Page,
+    Scan, Snapshot, SnapshotScope,
+};
+use crate::recent_commits::RecentCommits;
+use crate::write_set::{Tally, Write, WriteSet};
+
+const CAPABILITIES: Capabilities = Capabilities {
+    snapshot_scope: SnapshotScope::Global,
+    shared: false,
+    max_key_bytes: 256 << 10,
+    max_value_bytes: 32 << 20,
+    max_transaction_bytes: 256 << 20,
+};
+
+const RECENT_COMMITS_BYTES: usize = 16 << 20;
+
+/// The version of the empty engine. Not 0, which would mean that a snapshot cannot tell its version.
+const FIRST_VERSION: u64 = 1;
+
+/// An ordered map in memory: the whole engine contract, but nothing outlives the process.
+#[derive(Clone)]
+pub struct MemoryEngine {
+    shared: Arc<Shared>,
+}
+
+impl MemoryEngine {
+    /// An empty engine.
+    pub fn new() -> Self {
+        let state = State {
+            entries: OrdMap::new(),
+            version: FIRST_VERSION,
+            recent: RecentCommits::new(FIRST_VERSION, RECENT_COMMITS_BYTES),
+        };
+        let shared = Shared {
+            state: Mutex::new(state),
+            closed: AtomicBool::new(false),
+        };
+        Self {
+            shared: Arc::new(shared),
+        }
+    }
+}
+
+impl Default for MemoryEngine {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Engine for MemoryEngine {
+    fn snapshot(&self) -> BoxFuture<'_, EngineResult<Box<dyn Snapshot>>> {
+        Box::pin(async {
+            let state = self.shared.open_state()?;
+            let snapshot: Box<dyn Snapshot> = Box::new(MemorySnapshot {
+                entries: state.entries.clone(),
+                version: state.version,
+                shared: Arc::clone(&self.shared),
+            });
+            Ok(snapshot)
+        })
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        CAPABILITIES
+    }
+
+    fn approximate_size<'a>(&'a self, range: &'a KeyRange) -> BoxFuture<'a, EngineResult<u64>> {
+        Box::pin(async {
+            if range.is_empty() {
+                return Ok(0);
+            }
+            let entries = self.shared.open_state()?.entries.clone();
+            let bytes: usize = bounded(&entries, range)
+                .map(|(key, value)| key.len() + value.len())
+                .sum();
+            Ok(bytes as u64)
+        })
+    }
+
+    fn checkpoint<'a>(&'a self, _path: &'a Path) -> BoxFuture<'a, EngineResult<()>> {
+        Box::pin(async {
+            let cause = "the memory engine keeps nothing on disk to copy; use the rocks engine";
+            Err(EngineError::Unavailable(cause.to_owned()))
+        })
+    }
+
+    fn close(&self) -> BoxFuture<'_, EngineResult<()>> {
+        Box::pin(async {
+            self.shared.closed.store(true, Ordering::Release);
+            Ok(())
+        })
+    }
+}
+
+/// Refuses a write set with a key, a value or a total beyond `limits`, as every engine must.
+pub fn check_limits(limits: &Capabilities, writes: &WriteSet) -> EngineResult<()> {
+    let check = |what: &'static str, size: usize, limit: usize| {
+        if size > limit {
+            Err(EngineError::TooLarge { what, size, limit })
+        } else {
+            Ok(())
+        }
+    };
+    let ends_of_ranges = writes
+        .range_deletes()
+        .iter()
+        .flat_map(|range| [Some(&range.start), range.end.as_ref()]);
+    let keys = writes
+        .writes()
+        .keys()
+        .chain(writes.guards())
+        .chain(writes.tallies().keys());
+    for key in keys.chain(ends_of_ranges.flatten()) {
+        check("key", key.len(), limits.max_key_bytes)?;
+    }
+    for write in writes.writes().values() {
+        if let Write::Put(value) = write {
+            check("value", value.len(), limits.max_value_bytes)?;
+        }
+    }
+    check(
+        "transaction",
+        writes.byte_size(),
+        limits.max_transaction_bytes,
+    )
+}
+
+struct Shared {
+    state: Mutex<State>,
+    closed: AtomicBool,
+}
+
+impl Shared {
+    fn check_open(&self) -> EngineResult<()> {
+        if self.closed.load(Ordering::Acquire) {
+            return Err(EngineError::Unavailable("it was closed".to_owned()));
+        }
+        Ok(())
+    }
+
+    fn open_state(&self) -> EngineResult<MutexGuard<'_, State>> {
+        self.check_open()?;
+        // A thread that panicked while holding the lock must not take the engine with it.
+        Ok(self.state.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+struct State {
+    entries: OrdMap<Bytes, Bytes>,
+    version: u64,
+    recent: RecentCommits,
+}
+
+impl State {
+    fn commit(&mut self, base_version: u64, writes: &WriteSet) -> CommitOutcome {
+        if self.recent.conflicts(base_version, writes) {
+            return CommitOutcome::Conflict;
+        }
+        if writes.is_empty() {
+            return CommitOutcome::Done(self.version);
+        }
+        for range in writes.range_deletes() {
+            self.delete_range(range);
+        }
+        for (key, write) in writes.writes() {
+            match write {
+                Write::Put(value) => self.entries.insert(key.clone(), value.clone()),
+                Write::Delete => self.entries.remove(key),
+            };
+        }
+        for (key, delta) in writes.tallies() {
+            let stored = self.entries.get(key).and_then(|value| Tally::decode(value));
+            let sum = stored.unwrap_or_default().plus(*delta);
+            self.entries
+                .insert(key.clone(), Bytes::copy_from_slice(&sum.encode()));
+        }
+        self.version += 1;
+        self.recent.record(self.version, writes);
+        CommitOutcome::Done(self.version)
+    }
+
+    fn delete_range(&mut self, range: &KeyRange) {
+        let covered: Vec<Bytes> = bounded(&self.entries, range)
+            .map(|(key, _)| key.clone())
+            .collect();
+        for key in covered {
+            self.entries.remove(&key);
+        }
+    }
+}
+
+struct MemorySnapshot {
+    entries: OrdMap<Bytes, Bytes>,
+    version: u64,
+    shared: Arc<Shared>,
+}
+
+impl Snapshot for MemorySnapshot {
+    fn version(&self) -> u64 {
+        self.version
+    }
+
+    fn get<'a>(&'a self, key: &'a [u8]) -> BoxFuture<'a, EngineResult<Option<Bytes>>> {
+        Box::pin(async move {
+            self.shared.check_open()?;
+            Ok(self.entries.get(key).cloned())
+        })
+    }
+
+    fn multi_get<'a>(
+        &'a self,
+        keys: &'a [Bytes],
+    ) -> BoxFuture<'a, EngineResult<Vec<Option<Bytes>>>> {
+        Box::pin(async move {
+            self.shared.check_open()?;
+            Ok(keys
+                .iter()
+                .map(|key| self.entries.get(key).cloned())
+                .collect())
+        })
+    }
+
+    fn scan<'a>(&'a self, scan: &'a Scan) -> BoxFuture<'a, EngineResult<Page>> {
+        Box::pin(async move {
+            self.shared.check_open()?;
+            if scan.range.is_empty() {
+                return Ok(Page::default());
+            }
+            let entries = bounded(&self.entries, &scan.range);
+            Ok(if scan.reverse {
+                page(entries.rev(), scan)
+            } else {
+                page(entries, scan)
+            })
+        })
+    }
+
+    fn commit(
+        self: Box<Self>,
+        writes: WriteSet,
+    ) -> BoxFuture<'static, EngineResult<CommitOutcome>> {
+        Box::pin(async move {
+            check_limits(&CAPABILITIES, &writes)?;
+            Ok(self.shared.open_state()?.commit(self.version, &writes))
+        })
+    }
+}
+
+/// The entries of a non-empty range.
+fn bounded<'a>(
+    entries: &'a OrdMap<Bytes, Bytes>,
+    range: &'a KeyRange,
+) -> impl DoubleEndedIterator<Item = (&'a Bytes, &'a Bytes)> {
+    use std::ops::Bound::{Excluded, Included, Unbounded};
+    let end = range.end.as_ref().map_or(Unbounded, Excluded);
+    entries.range::<_, Bytes>((Included(&range.start), end))
+}
+
+fn page<'a>(mut entries: impl Iterator<Item = (&'a Bytes, &'a Bytes)>, scan: &Scan) -> Page {
+    let mut page = Page::default();
+    let mut bytes = 0;
+    for (key, value) in entries.by_ref() {
+        let value = if scan.keys_only {
+            Bytes::new()
+        } else {
+            value.clone()
+        };
+        bytes += key.len() + value.len();
+        page.entries.push((key.clone(), value));
+        if page.entries.len() >= scan.max_rows || bytes >= scan.max_bytes {
+            break;
+        }
+    }
+    page.more = entries.next().is_some();
+    page
+}

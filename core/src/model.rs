@@ -1,0 +1,95 @@
+//! What the core must ask a front end about items whose bodies it cannot read.
+
+use bytes::Bytes;
+
+use crate::definition::{Definition, IndexDefinition};
+use crate::error::{Error, Result};
+use crate::item::Item;
+use crate::key::IndexId;
+use crate::locator::Locator;
+
+/// A front end's knowledge of its own items. The core asks it when an item is written, when an index is
+/// built and when a container is relocated; answers must depend on the arguments alone.
+pub trait Model: Send + Sync + 'static {
+    /// The entries that `item` has in `indexes`. An index may get none (sparse, partial) or several
+    /// (multikey).
+    fn index_entries(
+        &self,
+        definition: &Definition,
+        indexes: &[IndexDefinition],
+        item: &Item,
+    ) -> Result<Vec<IndexEntry>>;
+
+    /// Where `item` lies under `target`, the definition of the storage it is relocated to. An item that
+    /// cannot be placed there is [`Error::Rejected`].
+    fn relocate(&self, target: &Definition, item: &Item) -> Result<Locator>;
+}
+
+/// One entry of an item in an index.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct IndexEntry {
+    /// Which index.
+    pub index: IndexId,
+    /// The memcomparable value. See [`bounded_value`] for long ones.
+    pub value: Bytes,
+    /// Bytes kept in the entry, so that a query may be answered from the index alone.
+    pub covered: Bytes,
+}
+
+/// Index values longer than this are shortened.
+pub const MAX_INDEX_VALUE_BYTES: usize = 1_024;
+
+/// An index value of bounded length. A longer value becomes a prefix of it and its hash: equal values stay
+/// equal and order holds up to the prefix, so a reader asks for the bounded value and checks the item.
+pub fn bounded_value(value: Bytes) -> Bytes {
+    use md5::{Digest, Md5};
+
+    const HASH_BYTES: usize = 16;
+    let Some(prefix) = value.get(..MAX_INDEX_VALUE_BYTES - HASH_BYTES) else {
+        return value;
+    };
+    if value.len() <= MAX_INDEX_VALUE_BYTES {
+        return value;
+    }
+    let mut bounded = prefix.to_vec();
+    bounded.extend_from_slice(&Md5::digest(&value));
+    bounded.into()
+}
+
+/// The model of an API that brings none: no indexes, nothing to relocate.
+pub(crate) struct Opaque;
+
+impl Model for Opaque {
+    fn index_entries(
+        &self,
+        _definition: &Definition,
+        _indexes: &[IndexDefinition],
+        _item: &Item,
+    ) -> Result<Vec<IndexEntry>> {
+        Ok(Vec::new())
+    }
+
+    fn relocate(&self, _target: &Definition, _item: &Item) -> Result<Locator> {
+        Err(Error::Internal(
+            "no front end of this API is registered, so its items cannot be relocated".into(),
+        ))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_values_become_prefix_and_hash() {
+        let short = Bytes::from(vec![7; MAX_INDEX_VALUE_BYTES]);
+        assert_eq!(bounded_value(short.clone()), short);
+        let long = Bytes::from(vec![7; MAX_INDEX_VALUE_BYTES + 1]);
+        let mut other = long.to_vec();
+        *other.last_mut().unwrap() = 8;
+        let bounded = bounded_value(long.clone());
+        assert_eq!(bounded.len(), MAX_INDEX_VALUE_BYTES);
+        assert_eq!(bounded, bounded_value(long));
+        assert_ne!(bounded, bounded_value(other.into()));
+    }
+}

@@ -1,0 +1,416 @@
+//! Reading items: by locator, by range of the container's order, by index.
+//!
+//! Each method counts what it looks at; charges follow from that. Expired items are looked at and not
+//! returned, so a page may hold fewer items than were examined, even none, and still have a continuation.
+
+use std::ops::Bound;
+
+use bytes::Bytes;
+
+use crate::container::Container;
+use crate::continuation::Continuation;
+use crate::definition::IndexState;
+use crate::encoding::take_i64;
+use crate::engine::{KeyRange, Page, Scan, prefix_successor};
+use crate::error::{Error, Result};
+use crate::item::Item;
+use crate::key::{self, IndexId};
+use crate::locator::{Locator, RowKind};
+use crate::transaction::Transaction;
+use crate::walk;
+
+/// Which items a scan visits.
+#[derive(Clone, Debug)]
+pub enum Span {
+    /// All of the container.
+    All,
+    /// All whose token lies from the first to the second, both included.
+    Tokens(i64, i64),
+    /// One logical partition with its header.
+    Partition {
+        /// Its token.
+        token: i64,
+        /// Its key.
+        partition_key: Bytes,
+    },
+    /// The rows of one logical partition whose row keys lie within bounds.
+    Rows {
+        /// The partition's token.
+        token: i64,
+        /// The partition's key.
+        partition_key: Bytes,
+        /// First row key.
+        from: Bound<Bytes>,
+        /// Last row key.
+        to: Bound<Bytes>,
+    },
+}
+
+/// Bounds and direction of one page.
+#[derive(Clone, Debug)]
+pub struct PageRequest {
+    /// From the end to the start.
+    pub reverse: bool,
+    /// At most this many items are examined.
+    pub max_items: usize,
+    /// Stop after the item that brings the page to this many bytes.
+    pub max_bytes: usize,
+    /// Where the page before ended.
+    pub continuation: Option<Continuation>,
+}
+
+impl Default for PageRequest {
+    fn default() -> Self {
+        Self {
+            reverse: false,
+            max_items: 100,
+            max_bytes: 4 << 20,
+            continuation: None,
+        }
+    }
+}
+
+/// One page of items.
+#[derive(Clone, Debug)]
+pub struct ItemPage {
+    /// Visible items, in scan order.
+    pub items: Vec<Item>,
+    /// Where the next page begins; none at the end.
+    pub continuation: Option<Continuation>,
+}
+
+/// Which entries of an index a scan visits: values within bounds.
+#[derive(Clone, Debug)]
+pub struct IndexSpan {
+    /// Which index.
+    pub index: IndexId,
+    /// First value.
+    pub from: Bound<Bytes>,
+    /// Last value.
+    pub to: Bound<Bytes>,
+}
+
+impl IndexSpan {
+    /// All entries with one value.
+    pub fn equal(index: IndexId, value: impl Into<Bytes>) -> Self {
+        let value = value.into();
+        Self {
+            index,
+            from: Bound::Included(value.clone()),
+            to: Bound::Included(value),
+        }
+    }
+}
+
+/// One entry of an index.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct IndexHit {
+    /// The indexed value.
+    pub value: Bytes,
+    /// The item that has it.
+    pub locator: Locator,
+    /// What the front end chose to keep in the entry.
+    pub covered: Bytes,
+}
+
+/// One page of index entries.
+#[derive(Clone, Debug)]
+pub struct IndexPage {
+    /// Entries in scan order. Their items may have expired: reading them tells.
+    pub hits: Vec<IndexHit>,
+    /// Where the next page begins; none at the end.
+    pub continuation: Option<Continuation>,
+}
+
+impl Transaction {
+    /// The item at `locator`, unless there is none or it has expired.
+    pub async fn read(&mut self, container: &Container, locator: &Locator) -> Result<Option<Item>> {
+        let item = self.stored(container, locator).await?;
+        Ok(self.count_read(container, locator, item))
+    }
+
+    /// The items at many locators, in their order. One round trip to the engine.
+    pub async fn read_many(
+        &mut self,
+        container: &Container,
+        locators: &[Locator],
+    ) -> Result<Vec<Option<Item>>> {
+        let keys: Vec<Bytes> = locators
+            .iter()
+            .map(|locator| container.item_key(locator))
+            .collect();
+        let values = if self.writes.is_empty() {
+            self.snapshot.multi_get(&keys).await?
+        } else {
+            let mut values = Vec::with_capacity(keys.len());
+            for key in &keys {
+                values.push(self.get(key).await?);
+            }
+            values
+        };
+        let mut items = Vec::with_capacity(locators.len());
+        for (locator, value) in locators.iter().zip(values) {
+            let item = value
+                .map(|value| decode(locator.clone(), &value))
+                .transpose()?;
+            items.push(self.count_read(container, locator, item));
+        }
+        Ok(items)
+    }
+
+    /// One page of items in the container's order.
+    pub async fn scan(
+        &mut self,
+        container: &Container,
+        span: &Span,
+        page: &PageRequest,
+    ) -> Result<ItemPage> {
+        let range = item_range(container, span);
+        let (scan, found) = self.scan_page(container, range, page).await?;
+        self.count_partitions_visited(container, &scan, &found);
+        let continuation = continuation(container, page.reverse, &found);
+        let mut items = Vec::with_capacity(found.entries.len());
+        for (key, value) in &found.entries {
+            let item = walk::item(key, value)?;
+            let place = container.place(item.locator.token);
+            self.meter.examined(place, item.counted_bytes());
+            if !item.is_expired(self.now_ms) {
+                items.push(item);
+            }
+        }
+        Ok(ItemPage {
+            items,
+            continuation,
+        })
+    }
+
+    /// One page of index entries, ordered by value, then by locator. A query by index asks every partition
+    /// of the container, and its first page is charged so.
+    pub async fn scan_index(
+        &mut self,
+        container: &Container,
+        span: &IndexSpan,
+        page: &PageRequest,
+    ) -> Result<IndexPage> {
+        let index = container.definition.index_by_id(span.index);
+        if index.is_none_or(|index| index.state != IndexState::Ready) {
+            return Err(Error::NotFound(format!("a complete index {}", span.index)));
+        }
+        let range = index_range(container, span);
+        let (_, found) = self.scan_page(container, range, page).await?;
+        if page.continuation.is_none() {
+            for partition in container.partitions.iter() {
+                self.meter.queried((container.storage(), partition.id));
+            }
+        }
+        let continuation = continuation(container, page.reverse, &found);
+        let mut hits = Vec::with_capacity(found.entries.len());
+        for (key, covered) in found.entries {
+            let entry = key::parse_index_entry(&key);
+            let (_, value, locator) = entry.ok_or_else(|| damaged("an index entry"))?;
+            let place = container.place(locator.token);
+            self.meter.examined(place, value.len() + covered.len());
+            hits.push(IndexHit {
+                value,
+                locator,
+                covered,
+            });
+        }
+        Ok(IndexPage { hits, continuation })
+    }
+
+    /// The item at `locator`, expired or not, uncounted.
+    pub(crate) async fn stored(
+        &self,
+        container: &Container,
+        locator: &Locator,
+    ) -> Result<Option<Item>> {
+        let value = self.get(&container.item_key(locator)).await?;
+        value
+            .map(|value| decode(locator.clone(), &value))
+            .transpose()
+    }
+
+    fn count_read(
+        &mut self,
+        container: &Container,
+        locator: &Locator,
+        item: Option<Item>,
+    ) -> Option<Item> {
+        let visible = item.filter(|item| !item.is_expired(self.now_ms));
+        let bytes = visible.as_ref().map_or(0, Item::counted_bytes);
+        self.meter.point_read(container.place(locator.token), bytes);
+        visible
+    }
+
+    async fn scan_page(
+        &self,
+        container: &Container,
+        range: KeyRange,
+        page: &PageRequest,
+    ) -> Result<(Scan, Page)> {
+        let mut scan = Scan {
+            range,
+            reverse: page.reverse,
+            max_rows: page.max_items.max(1),
+            max_bytes: page.max_bytes,
+            keys_only: false,
+        };
+        if let Some(continuation) = &page.continuation {
+            scan = resumed(container, &scan, continuation)?;
+        }
+        if scan.range.is_empty() {
+            return Ok((scan, Page::default()));
+        }
+        let found = self.scan_keys(&scan).await?;
+        Ok((scan, found))
+    }
+
+    /// Charges each physical partition between where a page of items began and where it ended.
+    fn count_partitions_visited(&mut self, container: &Container, scan: &Scan, found: &Page) {
+        let range = &scan.range;
+        let mut first = token_of(&range.start).unwrap_or(i64::MIN);
+        let mut last = range
+            .end
+            .as_deref()
+            .and_then(last_token_before)
+            .unwrap_or(i64::MAX);
+        if let (true, Some((key, _))) = (found.more, found.entries.last()) {
+            let reached = token_of(key).unwrap_or(last);
+            *(if scan.reverse { &mut first } else { &mut last }) = reached;
+        }
+        for partition in container.partitions.overlapping(first, last) {
+            self.meter.queried((container.storage(), partition.id));
+        }
+    }
+}
+
+fn decode(locator: Locator, value: &Bytes) -> Result<Item> {
+    Item::decode_value(locator, value).ok_or_else(|| damaged("an item"))
+}
+
+fn damaged(what: &str) -> Error {
+    Error::Corrupt(format!("{what} cannot be read"))
+}
+
+/// Prefix byte and storage id, which stand before the token in an item key.
+const BEFORE_TOKEN: usize = 9;
+
+/// The token in an item key, if the key goes that far.
+fn token_of(key: &[u8]) -> Option<i64> {
+    take_i64(&mut key.get(BEFORE_TOKEN..)?)
+}
+
+/// The last token of which an item may lie before `end`, if `end` goes as far as a token.
+fn last_token_before(end: &[u8]) -> Option<i64> {
+    let token = token_of(end)?;
+    let ends_with_token = end.len() == BEFORE_TOKEN + size_of::<i64>();
+    Some(if ends_with_token {
+        token.saturating_sub(1)
+    } else {
+        token
+    })
+}
+
+/// The range from which a page goes on. A token comes from a client, so it can only ever narrow a range.
+fn resumed(container: &Container, scan: &Scan, continuation: &Continuation) -> Result<Scan> {
+    if continuation.storage != container.storage() {
+        return Err(Error::InvalidContinuation(
+            "the container was replaced since",
+        ));
+    }
+    if continuation.reverse != scan.reverse {
+        return Err(Error::InvalidContinuation(
+            "it belongs to the other direction",
+        ));
+    }
+    let mut next = scan.after(&continuation.last_key);
+    if scan.reverse {
+        if scan.range.end < next.range.end && scan.range.end.is_some() {
+            next.range.end.clone_from(&scan.range.end);
+        }
+    } else if next.range.start < scan.range.start {
+        next.range.start = scan.range.start.clone();
+    }
+    Ok(next)
+}
+
+fn continuation(container: &Container, reverse: bool, found: &Page) -> Option<Continuation> {
+    let (last_key, _) = found.entries.last().filter(|_| found.more)?;
+    Some(Continuation {
+        storage: container.storage(),
+        reverse,
+        last_key: last_key.clone(),
+    })
+}
+
+fn item_range(container: &Container, span: &Span) -> KeyRange {
+    let storage = container.storage();
+    match span {
+        Span::All => key::items(storage),
+        Span::Tokens(first, last) => KeyRange {
+            start: key::items_from(storage, *first),
+            end: match last.checked_add(1) {
+                Some(after) => Some(key::items_from(storage, after)),
+                None => key::items(storage).end,
+            },
+        },
+        Span::Partition {
+            token,
+            partition_key,
+        } => key::logical_partition(storage, *token, partition_key),
+        Span::Rows {
+            token,
+            partition_key,
+            from,
+            to,
+        } => {
+            let partition = key::logical_partition(storage, *token, partition_key);
+            row_range(&partition, from, to)
+        }
+    }
+}
+
+fn row_range(partition: &KeyRange, from: &Bound<Bytes>, to: &Bound<Bytes>) -> KeyRange {
+    let row = |row_key: &[u8], excluded: bool| {
+        let mut key = partition.start.to_vec();
+        key.push(RowKind::Row.byte());
+        key.extend_from_slice(row_key);
+        if excluded {
+            // No key lies between a key and the same key with a zero behind.
+            key.push(0);
+        }
+        Bytes::from(key)
+    };
+    KeyRange {
+        start: match from {
+            Bound::Included(row_key) => row(row_key, false),
+            Bound::Excluded(row_key) => row(row_key, true),
+            Bound::Unbounded => row(&[], false),
+        },
+        end: match to {
+            Bound::Included(row_key) => Some(row(row_key, true)),
+            Bound::Excluded(row_key) => Some(row(row_key, false)),
+            Bound::Unbounded => partition.end.clone(),
+        },
+    }
+}
+
+fn index_range(container: &Container, span: &IndexSpan) -> KeyRange {
+    let (storage, index) = (container.storage(), span.index);
+    let whole = key::index(storage, index);
+    let at = |value: &[u8]| key::index_from(storage, index, value);
+    let behind = |value: &[u8]| prefix_successor(&key::index_value(storage, index, value).start);
+    KeyRange {
+        start: match &span.from {
+            Bound::Included(value) => at(value),
+            Bound::Excluded(value) => behind(value).unwrap_or_else(|| whole.start.clone()),
+            Bound::Unbounded => whole.start.clone(),
+        },
+        end: match &span.to {
+            Bound::Included(value) => behind(value),
+            Bound::Excluded(value) => Some(at(value)),
+            Bound::Unbounded => whole.end,
+        },
+    }
+}

@@ -1,0 +1,338 @@
+//! Rebuilding a container beside its traffic: building an index, or moving all items to a new storage.
+//!
+//! Both go the same way. One change of the catalog begins it: from then on writers maintain the new index,
+//! or write to both storages. Then all items from before are added page by page; each page guards the items
+//! it read, so that a concurrent change of one of them makes the page or the change run again. At the end
+//! one change of the catalog switches over. An item that does not fit (a second one with the same unique
+//! value, one without the new key) ends the rebuild and leaves the container as it was.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use crate::container::Container;
+use crate::definition::{Definition, IndexState, NewIndex, RELOCATION_INDEX};
+use crate::error::{Error, Result};
+use crate::item::Item;
+use crate::job::{Job, JobId, Task};
+use crate::key::IndexId;
+use crate::name::ContainerName;
+use crate::partition_map::PartitionMap;
+use crate::reaper::reap_key;
+use crate::store::Store;
+use crate::transaction::Transaction;
+use crate::walk;
+use crate::writing::relocated;
+
+/// Items in one page of a rebuild. Pages that keep conflicting are cut down to single items.
+const PAGE_ITEMS: usize = 256;
+
+/// Where a relocation moves a container to.
+#[derive(Clone, Debug)]
+pub struct NewPlacement {
+    /// The front end's schema from then on; it tells the model how to place items.
+    pub schema: Bytes,
+    /// Number of physical partitions to begin with.
+    pub partitions: u32,
+}
+
+impl Store {
+    /// Creates an index and waits until it is complete.
+    pub async fn create_index(
+        &self,
+        name: &ContainerName,
+        new: &NewIndex,
+        schema: Option<Bytes>,
+    ) -> Result<Arc<Container>> {
+        let id = self.begin_index(name, new, schema).await?;
+        self.run_job(id).await?;
+        self.begin().await?.container(name).await
+    }
+
+    /// Begins an index: writers maintain it from now on. `schema`, if given, takes effect with it.
+    pub async fn begin_index(
+        &self,
+        name: &ContainerName,
+        new: &NewIndex,
+        schema: Option<Bytes>,
+    ) -> Result<JobId> {
+        let id = self.take_job_id().await?;
+        let (store, new) = (self.clone(), new.clone());
+        self.alter(name, move |transaction, mut draft| {
+            let (store, new, schema) = (store.clone(), new.clone(), schema.clone());
+            Box::pin(async move {
+                if draft.definition.index(&new.name).is_some() {
+                    return Err(Error::AlreadyExists(format!("index '{}'", new.name)));
+                }
+                refuse_while_relocating(&draft.definition)?;
+                let index = draft.definition.add_index(&new, IndexState::Building);
+                if let Some(schema) = schema {
+                    draft.definition.schema = schema;
+                }
+                let task = Task::BuildIndex { index };
+                store
+                    .save_job(transaction, id, &draft.name, &draft.definition, task)
+                    .await?;
+                Ok(draft)
+            })
+        })
+        .await?;
+        Ok(id)
+    }
+
+    /// Drops an index. Its entries are deleted in the background.
+    pub async fn drop_index(
+        &self,
+        name: &ContainerName,
+        index: &str,
+        schema: Option<Bytes>,
+    ) -> Result<Arc<Container>> {
+        let index = index.to_owned();
+        self.alter(name, move |transaction, mut draft| {
+            let dropped = draft.definition.index(&index).map(|index| index.id);
+            if let Some(schema) = &schema {
+                draft.definition.schema = schema.clone();
+            }
+            let altered = dropped
+                .ok_or_else(|| Error::NotFound(format!("index '{index}'")))
+                .and_then(|id| {
+                    refuse_while_relocating(&draft.definition)?;
+                    drop_index(transaction, &mut draft.definition, id);
+                    Ok(draft)
+                });
+            Box::pin(async move { altered })
+        })
+        .await
+    }
+
+    /// Moves all items to a new storage, placed as the model says under the new schema, and waits until
+    /// that is done.
+    pub async fn relocate(
+        &self,
+        name: &ContainerName,
+        placement: &NewPlacement,
+    ) -> Result<Arc<Container>> {
+        let id = self.begin_relocation(name, placement).await?;
+        self.run_job(id).await?;
+        self.begin().await?.container(name).await
+    }
+
+    /// Begins a relocation: writers write to both storages from now on.
+    pub async fn begin_relocation(
+        &self,
+        name: &ContainerName,
+        placement: &NewPlacement,
+    ) -> Result<JobId> {
+        let id = self.take_job_id().await?;
+        let storage = self.take_storage_id().await?;
+        let (store, placement) = (self.clone(), placement.clone());
+        self.alter(name, move |transaction, mut draft| {
+            let (store, placement) = (store.clone(), placement.clone());
+            Box::pin(async move {
+                refuse_while_relocating(&draft.definition)?;
+                if draft
+                    .definition
+                    .indexes
+                    .iter()
+                    .any(|i| i.state == IndexState::Building)
+                {
+                    return Err(Error::Rejected(
+                        "an index is being built; move the container when that is done".into(),
+                    ));
+                }
+                let partitions = PartitionMap::equal(placement.partitions);
+                let mut target = draft.definition.clone();
+                target.storage = storage;
+                target.next_partition = placement.partitions.max(1);
+                target.schema = placement.schema;
+                let definition = &draft.definition;
+                store
+                    .save_job(transaction, id, &draft.name, definition, Task::Relocate)
+                    .await?;
+                draft.target = Some((target, partitions));
+                Ok(draft)
+            })
+        })
+        .await?;
+        Ok(id)
+    }
+
+    async fn save_job(
+        &self,
+        transaction: &mut Transaction,
+        id: JobId,
+        name: &ContainerName,
+        definition: &Definition,
+        task: Task,
+    ) -> Result<()> {
+        let mut job = Job::new(self, id, name.clone(), task);
+        job.storage = definition.storage;
+        let container = transaction.container(name).await?;
+        let statistics = transaction.statistics(&container).await?;
+        let items: i64 = statistics.iter().map(|row| row.tally.items).sum();
+        job.total = u64::try_from(items).unwrap_or(0);
+        job.save(transaction)
+    }
+
+    pub(crate) async fn run_index_build(&self, job: &Job, index: IndexId) -> Result<()> {
+        let id = job.id;
+        let built = self.copy_pages(job).await;
+        let switched = match built {
+            Ok(()) => self.alter(&job.container, move |transaction, mut draft| {
+                if let Some(index) = draft.definition.indexes.iter_mut().find(|i| i.id == index) {
+                    index.state = IndexState::Ready;
+                }
+                transaction.writes.delete(Job::key(id));
+                Box::pin(async move { Ok(draft) })
+            }),
+            Err(error) => return self.give_up(job, error).await,
+        };
+        switched.await.map(|_| ())
+    }
+
+    pub(crate) async fn run_relocation(&self, job: &Job) -> Result<()> {
+        let id = job.id;
+        if let Err(error) = self.copy_pages(job).await {
+            return self.give_up(job, error).await;
+        }
+        self.alter(&job.container, move |transaction, mut draft| {
+            transaction.writes.delete(Job::key(id));
+            if let Some((target, partitions)) = draft.target.take() {
+                let claims = reap_key(target.storage, Some(RELOCATION_INDEX));
+                transaction.writes.put(claims, Bytes::new());
+                draft.definition = target;
+                draft.partitions = partitions;
+            }
+            Box::pin(async move { Ok(draft) })
+        })
+        .await
+        .map(|_| ())
+    }
+
+    /// Adds all items from before, page by page.
+    async fn copy_pages(&self, job: &Job) -> Result<()> {
+        let mut page_items = PAGE_ITEMS;
+        let mut attempt = 0;
+        loop {
+            match self.copy_page(job.id, page_items).await {
+                Ok(true) => {
+                    attempt = 0;
+                    page_items = (page_items * 2).min(PAGE_ITEMS);
+                }
+                Ok(false) => return Ok(()),
+                Err(Error::Conflict) => {
+                    page_items = (page_items / 2).max(1);
+                    self.pause_before_retry(&mut attempt).await?;
+                }
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    /// Adds one page of items; answers whether there are more.
+    async fn copy_page(&self, id: JobId, max_items: usize) -> Result<bool> {
+        let mut transaction = self.begin().await?;
+        let mut job = Job::load_own(&transaction, id).await?;
+        let container = transaction.container(&job.container).await?;
+        if container.storage() != job.storage {
+            return Err(Error::NotFound(format!("the data of '{}'", job.container)));
+        }
+        transaction.guard_definition(&container);
+        let page = transaction.scan_keys(&job.next_page(max_items)).await?;
+        for (key, value) in &page.entries {
+            let item = walk::item(key, value)?;
+            transaction.writes.guard(key.clone());
+            if !item.is_expired(transaction.now_ms) {
+                add_item(&mut transaction, &container, &job.task, &item).await?;
+            }
+        }
+        if let Some((last, _)) = page.entries.last() {
+            job.advance(last, page.entries.len());
+        }
+        job.save(&mut transaction)?;
+        transaction.commit().await?;
+        Ok(page.more)
+    }
+
+    /// Ends a rebuild that cannot be completed, leaving the container as it was, and answers why.
+    async fn give_up(&self, job: &Job, cause: Error) -> Result<()> {
+        let (id, task) = (job.id, job.task.clone());
+        let undone = match &cause {
+            Error::DuplicateValue { .. } | Error::Rejected(_) | Error::Corrupt(_) => self
+                .alter(&job.container, move |transaction, mut draft| {
+                    transaction.writes.delete(Job::key(id));
+                    match &task {
+                        Task::BuildIndex { index } => {
+                            drop_index(transaction, &mut draft.definition, *index);
+                        }
+                        Task::Relocate => draft.target = None,
+                        Task::Repartition { parents } => draft.partitions.abandon(parents),
+                    }
+                    Box::pin(async move { Ok(draft) })
+                })
+                .await
+                .map(|_| ()),
+            Error::NotFound(_) => self.forget_job(job).await,
+            // The engine failed, not the rebuild: whoever has the lease next goes on.
+            _ => Ok(()),
+        };
+        undone.and(Err(cause))
+    }
+
+    /// Gives a running rebuild up: the container stays as it was.
+    pub async fn cancel_job(&self, id: JobId) -> Result<()> {
+        let jobs = self.jobs().await?;
+        let job = jobs.into_iter().find(|job| job.id == id);
+        let job = job.ok_or_else(|| Error::NotFound(format!("job {id}")))?;
+        let cancelled = Error::Rejected("it was cancelled".into());
+        match self.give_up(&job, cancelled.clone()).await {
+            Err(error) if error == cancelled => Ok(()),
+            other => other,
+        }
+    }
+}
+
+async fn add_item(
+    transaction: &mut Transaction,
+    container: &Arc<Container>,
+    task: &Task,
+    item: &Item,
+) -> Result<()> {
+    match task {
+        Task::BuildIndex { index } => {
+            let definition = &container.definition;
+            let building = definition.index_by_id(*index);
+            let building = building.ok_or_else(|| Error::NotFound("the index".into()))?;
+            let building = std::slice::from_ref(building);
+            for entry in container.model.index_entries(definition, building, item)? {
+                transaction
+                    .add_index_entry(container, &entry, &item.locator)
+                    .await?;
+            }
+            Ok(())
+        }
+        Task::Relocate => {
+            let shadow = container.shadow.as_ref();
+            let shadow = shadow.ok_or_else(|| Error::NotFound("the new storage".into()))?;
+            let moved = relocated(shadow, item)?;
+            transaction.place(shadow, &item.locator, &moved).await
+        }
+        Task::Repartition { .. } => Ok(()),
+    }
+}
+
+fn drop_index(transaction: &mut Transaction, definition: &mut Definition, id: IndexId) {
+    definition.indexes.retain(|index| index.id != id);
+    transaction
+        .writes
+        .put(reap_key(definition.storage, Some(id)), Bytes::new());
+}
+
+fn refuse_while_relocating(definition: &Definition) -> Result<()> {
+    if definition.relocation.is_some() {
+        return Err(Error::Rejected(
+            "the container is being moved; try again when that is done".into(),
+        ));
+    }
+    Ok(())
+}

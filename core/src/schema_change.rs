@@ -1,0 +1,348 @@
+//! Changing the catalog: create, drop, truncate, rename and alter containers.
+//!
+//! Every change is one transaction that rewrites the container's catalog entry, its version key and the
+//! rows of its partition map. It therefore conflicts with writers of that container, who retry and see the
+//! new definition, and with nothing else.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use crate::catalog::{encode_version, relocation_key};
+use crate::container::Container;
+use crate::definition::{Definition, NewContainer};
+use crate::engine::{BoxFuture, Scan};
+use crate::error::{Error, Result};
+use crate::key;
+use crate::name::ContainerName;
+use crate::partition_map::PartitionMap;
+use crate::reaper::reap_key;
+use crate::store::Store;
+use crate::transaction::Transaction;
+use crate::walk::Walk;
+
+/// A container as a change wants it.
+#[derive(Clone)]
+pub(crate) struct Draft {
+    pub(crate) name: ContainerName,
+    pub(crate) definition: Definition,
+    pub(crate) partitions: PartitionMap,
+    /// The storage being filled by a relocation.
+    pub(crate) target: Option<(Definition, PartitionMap)>,
+}
+
+impl Draft {
+    fn of(container: &Container) -> Self {
+        let target = container.shadow.as_ref();
+        Self {
+            name: container.name.clone(),
+            definition: container.definition.clone(),
+            partitions: container.partitions.clone(),
+            target: target.map(|s| (s.definition.clone(), s.partitions.clone())),
+        }
+    }
+
+    fn create(name: ContainerName, storage: key::StorageId, new: &NewContainer) -> Self {
+        let (definition, partitions) = Definition::create(storage, new);
+        Self {
+            name,
+            definition,
+            partitions: PartitionMap::equal(partitions),
+            target: None,
+        }
+    }
+}
+
+impl Store {
+    /// Creates a container.
+    pub async fn create_container(
+        &self,
+        name: &ContainerName,
+        new: &NewContainer,
+    ) -> Result<Arc<Container>> {
+        if name.container.is_empty() {
+            return Err(Error::Rejected("a container needs a name".into()));
+        }
+        let storage = self.take_storage_id().await?;
+        let draft = Draft::create(name.clone(), storage, new);
+        let created = self
+            .change_catalog(name, move |_, existing| {
+                let draft = draft.clone();
+                Box::pin(async move {
+                    match existing {
+                        Some(existing) => Err(Error::AlreadyExists(format!(
+                            "container '{}'",
+                            existing.name
+                        ))),
+                        None => Ok(Some(draft)),
+                    }
+                })
+            })
+            .await?;
+        created.ok_or_else(|| Error::Internal("a created container is missing".into()))
+    }
+
+    /// Drops a container. Its data is deleted in the background.
+    pub async fn drop_container(&self, name: &ContainerName) -> Result<()> {
+        let missing = Error::NotFound(format!("container '{name}'"));
+        let dropped = self.change_catalog(name, move |_, existing| {
+            let missing = missing.clone();
+            Box::pin(async move { existing.map(|_| None).ok_or(missing) })
+        });
+        dropped.await.map(|_| ())
+    }
+
+    /// Removes all items of a container at once, keeping its definition and its partitions.
+    pub async fn truncate_container(&self, name: &ContainerName) -> Result<Arc<Container>> {
+        let storage = self.take_storage_id().await?;
+        self.alter(name, move |_, mut draft| {
+            Box::pin(async move {
+                if draft.target.is_some() {
+                    return Err(Error::Rejected(
+                        "the container is being rebuilt; truncate it when that is done".into(),
+                    ));
+                }
+                let kept = draft.partitions.iter().map(|p| p.id).collect::<Vec<_>>();
+                draft.partitions.abandon(&kept);
+                draft.definition.storage = storage;
+                Ok(draft)
+            })
+        })
+        .await
+    }
+
+    /// Gives a container another name, which must be free.
+    pub async fn rename_container(
+        &self,
+        from: &ContainerName,
+        to: &ContainerName,
+    ) -> Result<Arc<Container>> {
+        let to = to.clone();
+        self.alter(from, move |transaction, mut draft| {
+            let to = to.clone();
+            Box::pin(async move {
+                if transaction.get(&key::catalog(&to)).await?.is_some() {
+                    return Err(Error::AlreadyExists(format!("container '{to}'")));
+                }
+                draft.name = to;
+                Ok(draft)
+            })
+        })
+        .await
+    }
+
+    /// Replaces the front end's schema of a container.
+    pub async fn set_schema(&self, name: &ContainerName, schema: Bytes) -> Result<Arc<Container>> {
+        self.alter(name, move |_, mut draft| {
+            draft.definition.schema = schema.clone();
+            Box::pin(async move { Ok(draft) })
+        })
+        .await
+    }
+
+    /// All containers of an API, or of one of its databases, by name.
+    pub async fn list_containers(
+        &self,
+        api: &str,
+        database: Option<&str>,
+    ) -> Result<Vec<ContainerName>> {
+        let transaction = self.begin().await?;
+        let mut scan = Scan::new(key::catalog_range(api, database));
+        scan.keys_only = true;
+        let mut names = Vec::new();
+        let mut walk = Walk::new(&transaction, scan);
+        while let Some(page) = walk.next().await? {
+            for (key, _) in page {
+                let name = key::parse_catalog(&key);
+                names.push(name.ok_or_else(|| Error::Corrupt("a catalog key".into()))?);
+            }
+        }
+        Ok(names)
+    }
+
+    /// Changes an existing container.
+    pub(crate) async fn alter<F>(&self, name: &ContainerName, edit: F) -> Result<Arc<Container>>
+    where
+        F: for<'a> Fn(&'a mut Transaction, Draft) -> BoxFuture<'a, Result<Draft>>
+            + Send
+            + Sync
+            + 'static,
+    {
+        let missing = format!("container '{name}'");
+        let edit = Arc::new(edit);
+        let altered = self.change_catalog(name, move |transaction, existing| {
+            let edit = Arc::clone(&edit);
+            let missing = missing.clone();
+            Box::pin(async move {
+                let existing = existing.ok_or(Error::NotFound(missing))?;
+                edit(transaction, Draft::of(&existing)).await.map(Some)
+            })
+        });
+        altered
+            .await?
+            .ok_or_else(|| Error::Internal("an altered container is missing".into()))
+    }
+
+    /// Runs one change of the catalog to its end, also if the caller goes away: a commit whose result
+    /// never reached the cache would leave it wrong for good.
+    async fn change_catalog<F>(
+        &self,
+        name: &ContainerName,
+        edit: F,
+    ) -> Result<Option<Arc<Container>>>
+    where
+        F: for<'a> Fn(
+                &'a mut Transaction,
+                Option<Arc<Container>>,
+            ) -> BoxFuture<'a, Result<Option<Draft>>>
+            + Send
+            + Sync
+            + 'static,
+    {
+        let (store, name) = (self.clone(), name.clone());
+        let change = tokio::spawn(async move {
+            let mut attempt = 0;
+            loop {
+                let change = store.catalog().begin_change();
+                let mut transaction = store.begin().await?;
+                let snapshot = transaction.snapshot.as_ref();
+                let existing = store.catalog().load(snapshot, &name).await?;
+                let draft = edit(&mut transaction, existing.clone()).await?;
+                let draft = write_change(&mut transaction, existing.as_deref(), draft)?;
+                match transaction.commit().await {
+                    Ok(committed) => {
+                        let now = draft.map(|draft| store.assemble(draft, committed.version));
+                        change.settle(committed.version, &name, now.clone());
+                        store.wake_background();
+                        return Ok(now);
+                    }
+                    Err(Error::Conflict) => store.pause_before_retry(&mut attempt).await?,
+                    Err(error) => return Err(error),
+                }
+            }
+        });
+        change
+            .await
+            .map_err(|error| Error::Internal(error.to_string()))?
+    }
+
+    fn assemble(&self, draft: Draft, as_of: u64) -> Arc<Container> {
+        let container = |definition, partitions, shadow| {
+            self.catalog()
+                .container(&draft.name, definition, partitions, shadow, as_of)
+        };
+        let shadow = draft
+            .target
+            .map(|(definition, map)| container(definition, map, None));
+        container(draft.definition, draft.partitions, shadow)
+    }
+}
+
+/// Buffers what turns `existing` into `draft`; no draft means to drop it.
+fn write_change(
+    transaction: &mut Transaction,
+    existing: Option<&Container>,
+    draft: Option<Draft>,
+) -> Result<Option<Draft>> {
+    let writes = &mut transaction.writes;
+    let Some(mut draft) = draft else {
+        if let Some(existing) = existing {
+            writes.delete(key::catalog(&existing.name));
+            forget_storage(transaction, existing);
+            if let Some(shadow) = &existing.shadow {
+                forget_target(transaction, shadow);
+            }
+        }
+        return Ok(None);
+    };
+    draft.definition.version = existing.map_or(0, |e| e.definition.version) + 1;
+    draft.definition.relocation = draft.target.as_ref().map(|(target, _)| target.storage);
+    if let Some(existing) = existing {
+        if existing.name != draft.name {
+            writes.delete(key::catalog(&existing.name));
+        }
+        if existing.storage() != draft.definition.storage {
+            forget_storage(transaction, existing);
+        }
+        write_target(transaction, existing.shadow.as_deref(), &draft)?;
+    } else {
+        write_target(transaction, None, &draft)?;
+    }
+    let definition = &draft.definition;
+    let version = encode_version(definition.version, &draft.name);
+    let writes = &mut transaction.writes;
+    writes.put(key::catalog(&draft.name), definition.encode()?);
+    writes.put(key::definition_version(definition.storage), version);
+    let stored = existing.filter(|e| e.storage() == definition.storage);
+    let stored = stored.map(|existing| &existing.partitions);
+    write_partitions(transaction, definition.storage, stored, &draft.partitions)?;
+    Ok(Some(draft))
+}
+
+/// Writes the storage that a relocation fills, or leaves it behind if it was taken over or given up.
+fn write_target(
+    transaction: &mut Transaction,
+    existing: Option<&Container>,
+    draft: &Draft,
+) -> Result<()> {
+    let wanted = draft.target.as_ref();
+    if let Some(existing) = existing {
+        if draft.definition.storage == existing.storage() {
+            // Taken over: it is the container's own now, with its partitions as they are.
+            transaction
+                .writes
+                .delete(relocation_key(existing.storage()));
+        } else if wanted.is_none_or(|(target, _)| target.storage != existing.storage()) {
+            forget_target(transaction, existing);
+        }
+    }
+    if let Some((target, partitions)) = wanted {
+        transaction
+            .writes
+            .put(relocation_key(target.storage), target.encode()?);
+        let stored = existing.filter(|e| e.storage() == target.storage);
+        let stored = stored.map(|existing| &existing.partitions);
+        write_partitions(transaction, target.storage, stored, partitions)?;
+    }
+    Ok(())
+}
+
+fn write_partitions(
+    transaction: &mut Transaction,
+    storage: key::StorageId,
+    stored: Option<&PartitionMap>,
+    wanted: &PartitionMap,
+) -> Result<()> {
+    let stored: Vec<_> = stored.into_iter().flat_map(PartitionMap::records).collect();
+    let wanted: Vec<_> = wanted.records().collect();
+    for (first, _) in &stored {
+        if !wanted.iter().any(|(wanted, _)| wanted == first) {
+            transaction.writes.delete(key::partition(storage, *first));
+        }
+    }
+    for (first, record) in wanted {
+        if !stored.contains(&(first, record.clone())) {
+            let value =
+                serde_json::to_vec(&record).map_err(|error| Error::Internal(error.to_string()))?;
+            transaction
+                .writes
+                .put(key::partition(storage, first), value.into());
+        }
+    }
+    Ok(())
+}
+
+fn forget_storage(transaction: &mut Transaction, container: &Container) {
+    let storage = container.storage();
+    transaction.writes.delete(key::definition_version(storage));
+    transaction
+        .writes
+        .put(reap_key(storage, None), Bytes::new());
+}
+
+fn forget_target(transaction: &mut Transaction, shadow: &Container) {
+    transaction.writes.delete(relocation_key(shadow.storage()));
+    transaction
+        .writes
+        .put(reap_key(shadow.storage(), None), Bytes::new());
+}

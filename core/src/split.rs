@@ -1,0 +1,251 @@
+//! Splitting and merging physical partitions while reads and writes go on.
+//!
+//! No data moves: items lie in token order already, and the partition map only says where one partition
+//! ends. What takes care is that statistics stay exact although many transactions count at once:
+//!
+//! 1. One change of the catalog names the heirs. From then on every writer counts into its partition's
+//!    tally and into its heir's; writers with the old map conflict and retry.
+//! 2. At a snapshot after that, the exact tally of each heir is found: for a merge as the sum of the
+//!    parents' tallies, for a split by counting the items of the right half.
+//! 3. A second change lets the heirs take over and adds to each heir's tally what it lacked at that
+//!    snapshot. Additions commute, so writes that came after the snapshot are neither lost nor counted twice.
+//!
+//! A crash in between leaves a job that does 2 and 3 again.
+
+use crate::container::Container;
+use crate::engine::{KeyRange, Scan};
+use crate::error::{Error, Result};
+use crate::job::{Job, Task};
+use crate::key::{self, PartitionId};
+use crate::name::ContainerName;
+use crate::partition_map::Partition;
+use crate::store::Store;
+use crate::transaction::Transaction;
+use crate::walk::Walk;
+use crate::write_set::Tally;
+use crate::writing::tally_of;
+
+impl Store {
+    /// Splits a physical partition at a token, or where half of its bytes lie on either side. Answers the
+    /// numbers of the left and the right half.
+    pub async fn split_partition(
+        &self,
+        name: &ContainerName,
+        id: PartitionId,
+        at: Option<i64>,
+    ) -> Result<(PartitionId, PartitionId)> {
+        let at = match at {
+            Some(at) => at,
+            None => self.halving_token(name, id).await?,
+        };
+        let heirs = self
+            .repartition(name, move |container, next| {
+                container.begin_split(id, at, (next, next + 1))?;
+                Ok((vec![id], vec![next, next + 1]))
+            })
+            .await?;
+        match heirs.as_slice() {
+            [left, right] => Ok((*left, *right)),
+            _ => Err(Error::Internal("a split has two heirs".into())),
+        }
+    }
+
+    /// Merges a physical partition with its right neighbour. Answers the number of the merged one.
+    pub async fn merge_partitions(
+        &self,
+        name: &ContainerName,
+        id: PartitionId,
+    ) -> Result<PartitionId> {
+        let heirs = self
+            .repartition(name, move |container, next| {
+                let neighbour = container.begin_merge(id, next)?;
+                Ok((vec![id, neighbour], vec![next]))
+            })
+            .await?;
+        heirs
+            .first()
+            .copied()
+            .ok_or_else(|| Error::Internal("a merge has one heir".into()))
+    }
+
+    /// Begins a split or merge as `plan` says, and works on it to its end. `plan` answers parents and
+    /// heirs; it may use numbers from the given one up.
+    async fn repartition<F>(&self, name: &ContainerName, plan: F) -> Result<Vec<PartitionId>>
+    where
+        F: Fn(&mut crate::partition_map::PartitionMap, PartitionId) -> Plan + Send + Sync + 'static,
+    {
+        let id = self.take_job_id().await?;
+        let planned = std::sync::Arc::new(std::sync::Mutex::new(Vec::new()));
+        let (store, result) = (self.clone(), std::sync::Arc::clone(&planned));
+        self.alter(name, move |transaction, mut draft| {
+            let next = draft.definition.take_partition_id();
+            let begun = plan(&mut draft.partitions, next).and_then(|(parents, heirs)| {
+                for _ in heirs.iter().skip(1) {
+                    draft.definition.take_partition_id();
+                }
+                let task = Task::Repartition { parents };
+                let mut job = Job::new(&store, id, draft.name.clone(), task);
+                job.storage = draft.definition.storage;
+                job.save(transaction)?;
+                if let Ok(mut result) = result.lock() {
+                    *result = heirs;
+                }
+                Ok(draft)
+            });
+            Box::pin(async move { begun })
+        })
+        .await?;
+        self.run_job(id).await?;
+        let heirs = planned.lock().map(|heirs| heirs.clone());
+        heirs.map_err(|_| Error::Internal("a plan was lost".into()))
+    }
+
+    /// Steps 2 and 3.
+    pub(crate) async fn finish_repartition(
+        &self,
+        job: &Job,
+        parents: &[PartitionId],
+    ) -> Result<()> {
+        let mut transaction = self.begin().await?;
+        let container = transaction.container(&job.container).await;
+        let container = match container {
+            Ok(container) if container.storage() == job.storage => container,
+            // Dropped, truncated or replaced since: there is nothing left to hand over.
+            Ok(_) | Err(Error::NotFound(_)) => return self.forget_job(job).await,
+            Err(error) => return Err(error),
+        };
+        let corrections = corrections(&transaction, &container, parents).await?;
+        drop(transaction);
+        let (id, parents) = (job.id, parents.to_vec());
+        let storage = job.storage;
+        self.alter(&job.container, move |transaction, mut draft| {
+            let replaced = draft.definition.storage != storage;
+            let gone = replaced.then(|| Error::NotFound("the partitioned data".into()));
+            let finished = gone.map_or(Ok(()), Err);
+            let finished = finished
+                .and_then(|()| draft.partitions.finish(&parents))
+                .map(|()| {
+                    for (heir, lacking) in &corrections {
+                        transaction
+                            .writes
+                            .add(key::physical_tally(storage, *heir), *lacking);
+                    }
+                    for parent in &parents {
+                        transaction
+                            .writes
+                            .delete(key::physical_tally(storage, *parent));
+                    }
+                    transaction.writes.delete(Job::key(id));
+                    draft
+                });
+            Box::pin(async move { finished })
+        })
+        .await?;
+        Ok(())
+    }
+
+    /// Removes the record of a job that has nothing left to do.
+    pub(crate) async fn forget_job(&self, job: &Job) -> Result<()> {
+        let id = job.id;
+        self.run(&[], move |transaction| {
+            transaction.writes.delete(Job::key(id));
+            Box::pin(async { Ok(()) })
+        })
+        .await?;
+        Ok(())
+    }
+
+    /// A token that leaves about half of the bytes of a partition on either side.
+    async fn halving_token(&self, name: &ContainerName, id: PartitionId) -> Result<i64> {
+        let mut transaction = self.begin().await?;
+        let container = transaction.container(name).await?;
+        let missing = || Error::NotFound(format!("partition {id} of container '{name}'"));
+        let partition = container.partitions.get(id).ok_or_else(missing)?;
+        let tally = transaction
+            .tally_at(&key::physical_tally(container.storage(), id))
+            .await?;
+        let half = tally.bytes / 2;
+        let mut passed = 0;
+        let mut candidate = None;
+        let scan = Scan::new(token_range(&container, partition.first, partition.last));
+        let mut walk = Walk::new(&transaction, scan);
+        while let Some(items) = walk.next_items().await? {
+            for item in items {
+                let token = item.locator.token;
+                if token > partition.first {
+                    candidate = Some(token);
+                    if passed >= half {
+                        return Ok(token);
+                    }
+                }
+                passed += tally_of(Some(&item)).bytes;
+            }
+        }
+        candidate.ok_or_else(|| {
+            Error::Rejected(format!(
+                "partition {id} of '{name}' holds at most one logical partition, \
+                 which cannot be divided"
+            ))
+        })
+    }
+}
+
+type Plan = Result<(Vec<PartitionId>, Vec<PartitionId>)>;
+
+/// What the tally of each heir lacks at the transaction's moment.
+async fn corrections(
+    transaction: &Transaction,
+    container: &Container,
+    parents: &[PartitionId],
+) -> Result<Vec<(PartitionId, Tally)>> {
+    let storage = container.storage();
+    let stored = |id| async move {
+        transaction
+            .tally_at(&key::physical_tally(storage, id))
+            .await
+    };
+    let mut sum = Tally::default();
+    let mut heirs = Vec::new();
+    let mut last = i64::MIN;
+    for id in parents {
+        let lost = || Error::Internal(format!("partition {id} is not there"));
+        let parent: &Partition = container.partitions.get(*id).ok_or_else(lost)?;
+        sum = sum.plus(stored(*id).await?);
+        last = parent.last;
+        heirs.clone_from(&parent.heirs);
+    }
+    let mut corrections = Vec::new();
+    // All heirs but the first are counted; the first one has what is left of the parents' sum.
+    for heir in heirs.iter().skip(1).rev() {
+        let exact = count(transaction, token_range(container, heir.first, last)).await?;
+        corrections.push((heir.id, exact.minus(stored(heir.id).await?)));
+        sum = sum.minus(exact);
+        last = heir.first.saturating_sub(1);
+    }
+    if let Some(first) = heirs.first() {
+        corrections.push((first.id, sum.minus(stored(first.id).await?)));
+    }
+    Ok(corrections)
+}
+
+async fn count(transaction: &Transaction, range: KeyRange) -> Result<Tally> {
+    let mut tally = Tally::default();
+    let mut walk = Walk::new(transaction, Scan::new(range));
+    while let Some(items) = walk.next_items().await? {
+        for item in items {
+            tally = tally.plus(tally_of(Some(&item)));
+        }
+    }
+    Ok(tally)
+}
+
+fn token_range(container: &Container, first: i64, last: i64) -> KeyRange {
+    let storage = container.storage();
+    KeyRange {
+        start: key::items_from(storage, first),
+        end: match last.checked_add(1) {
+            Some(after) => Some(key::items_from(storage, after)),
+            None => key::items(storage).end,
+        },
+    }
+}

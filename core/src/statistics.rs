@@ -1,0 +1,71 @@
+//! Exact statistics: items and bytes of each physical partition, counted by the writes themselves.
+
+use bytes::Bytes;
+
+use crate::container::Container;
+use crate::error::{Error, Result};
+use crate::key::{self, PartitionId};
+use crate::transaction::Transaction;
+use crate::write_set::Tally;
+
+/// What one physical partition holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PartitionStatistics {
+    /// Its number.
+    pub partition: PartitionId,
+    /// Its first token.
+    pub first: i64,
+    /// Its last token, included.
+    pub last: i64,
+    /// Items and bytes in it, expired items included until they are removed.
+    pub tally: Tally,
+}
+
+impl Transaction {
+    /// What each physical partition of a container holds, by first token.
+    pub async fn statistics(&self, container: &Container) -> Result<Vec<PartitionStatistics>> {
+        let partitions: Vec<_> = container.partitions.iter().collect();
+        let keys: Vec<Bytes> = partitions
+            .iter()
+            .map(|partition| key::physical_tally(container.storage(), partition.id))
+            .collect();
+        let tallies = self.snapshot.multi_get(&keys).await?;
+        let rows = partitions
+            .into_iter()
+            .zip(tallies)
+            .map(|(partition, tally)| {
+                Ok(PartitionStatistics {
+                    partition: partition.id,
+                    first: partition.first,
+                    last: partition.last,
+                    tally: decode(tally.as_ref())?,
+                })
+            });
+        rows.collect()
+    }
+
+    /// What one logical partition holds. Zero where they are not counted.
+    pub async fn logical_statistics(
+        &self,
+        container: &Container,
+        token: i64,
+        partition_key: &[u8],
+    ) -> Result<Tally> {
+        self.tally_at(&key::logical_tally(
+            container.storage(),
+            token,
+            partition_key,
+        ))
+        .await
+    }
+
+    pub(crate) async fn tally_at(&self, key: &[u8]) -> Result<Tally> {
+        decode(self.snapshot.get(key).await?.as_ref())
+    }
+}
+
+fn decode(stored: Option<&Bytes>) -> Result<Tally> {
+    stored.map_or(Ok(Tally::default()), |stored| {
+        Tally::decode(stored).ok_or_else(|| Error::Corrupt("a tally cannot be read".into()))
+    })
+}

@@ -1,0 +1,218 @@
+//! The store: a cheap handle over the engine, the catalog and the work in the background.
+
+use std::collections::HashMap;
+use std::hash::{BuildHasher, Hasher, RandomState};
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use tokio::sync::Notify;
+
+use crate::catalog::Catalog;
+use crate::clock::Clock;
+use crate::engine::{BoxFuture, Engine};
+use crate::error::{Error, Result};
+use crate::job::JobId;
+use crate::key::{self, StorageId, system};
+use crate::latch::Latches;
+use crate::locator::Locator;
+use crate::model::Model;
+use crate::sequence::Sequence;
+use crate::throughput::Meter;
+use crate::transaction::Transaction;
+
+/// The version of the key shapes and values that this code reads and writes.
+const FORMAT: &[u8] = b"1";
+
+/// How often a statement runs again after a conflict before it is given up.
+const MAX_ATTEMPTS: u32 = 100;
+/// The longest pause between two attempts.
+const MAX_PAUSE_MS: u64 = 20;
+
+/// Everything the front ends share. Clones are handles to the same store.
+#[derive(Clone)]
+pub struct Store {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    engine: Arc<dyn Engine>,
+    catalog: Arc<Catalog>,
+    clock: Clock,
+    latches: Latches,
+    storage_ids: Sequence,
+    job_ids: Sequence,
+    /// Tells this process from others that work on the same data, and from itself before a restart.
+    instance: u64,
+    background: Notify,
+}
+
+/// How a store is opened.
+pub struct StoreOptions {
+    /// What each API's front end knows of its items, by the API's name.
+    pub models: HashMap<String, Arc<dyn Model>>,
+    /// What tells the time.
+    pub clock: Clock,
+}
+
+impl Default for StoreOptions {
+    fn default() -> Self {
+        Self {
+            models: HashMap::new(),
+            clock: Clock::system(),
+        }
+    }
+}
+
+/// What a statement answered, and what it took.
+#[derive(Clone, Debug)]
+pub struct Outcome<T> {
+    /// The answer.
+    pub value: T,
+    /// What was done and what it costs.
+    pub meter: Meter,
+    /// The engine's version of the commit.
+    pub version: u64,
+}
+
+impl Store {
+    /// Opens the store on an engine, which it marks with its format or checks against it.
+    pub async fn open(engine: Arc<dyn Engine>, options: StoreOptions) -> Result<Self> {
+        check_format(engine.as_ref()).await?;
+        let shared_engine = engine.capabilities().shared;
+        Ok(Self {
+            shared: Arc::new(Shared {
+                engine,
+                catalog: Arc::new(Catalog::new(options.models, shared_engine)),
+                clock: options.clock,
+                latches: Latches::new(),
+                storage_ids: Sequence::new("storage_id"),
+                job_ids: Sequence::new("job_id"),
+                instance: RandomState::new().build_hasher().finish(),
+                background: Notify::new(),
+            }),
+        })
+    }
+
+    /// Begins a transaction at this moment.
+    pub async fn begin(&self) -> Result<Transaction> {
+        let snapshot = self.shared.engine.snapshot().await?;
+        Ok(Transaction::new(self.clone(), snapshot))
+    }
+
+    /// Runs one statement as a transaction, again after each conflict. `items` are the keys it is known to
+    /// change: writers of the same ones wait for each other instead of conflicting.
+    pub async fn run<T, F>(
+        &self,
+        items: &[(StorageId, Locator)],
+        statement: F,
+    ) -> Result<Outcome<T>>
+    where
+        F: for<'a> Fn(&'a mut Transaction) -> BoxFuture<'a, Result<T>> + Send + Sync,
+        T: Send,
+    {
+        let keys = items
+            .iter()
+            .map(|(storage, locator)| key::item(*storage, locator));
+        let _latched = self.shared.latches.lock(keys).await;
+        let mut attempt = 0;
+        loop {
+            let mut transaction = self.begin().await?;
+            let value = match statement(&mut transaction).await {
+                Ok(value) => value,
+                Err(Error::Conflict) => {
+                    self.pause_before_retry(&mut attempt).await?;
+                    continue;
+                }
+                Err(error) => return Err(error),
+            };
+            match transaction.commit().await {
+                Ok(committed) => {
+                    return Ok(Outcome {
+                        value,
+                        meter: committed.meter,
+                        version: committed.version,
+                    });
+                }
+                Err(Error::Conflict) => self.pause_before_retry(&mut attempt).await?,
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    /// The engine below.
+    pub fn engine(&self) -> &Arc<dyn Engine> {
+        &self.shared.engine
+    }
+
+    /// What tells the time.
+    pub fn clock(&self) -> &Clock {
+        &self.shared.clock
+    }
+
+    pub(crate) fn catalog(&self) -> &Arc<Catalog> {
+        &self.shared.catalog
+    }
+
+    /// Takes a storage id that was never used.
+    pub(crate) async fn take_storage_id(&self) -> Result<StorageId> {
+        self.shared.storage_ids.next(self.engine().as_ref()).await
+    }
+
+    pub(crate) async fn take_job_id(&self) -> Result<JobId> {
+        self.shared.job_ids.next(self.engine().as_ref()).await
+    }
+
+    pub(crate) fn instance(&self) -> u64 {
+        self.shared.instance
+    }
+
+    /// Tells the background that there may be something to do.
+    pub(crate) fn wake_background(&self) {
+        self.shared.background.notify_one();
+    }
+
+    /// Waits until there may be something to do in the background.
+    pub(crate) async fn background_work(&self) {
+        self.shared.background.notified().await;
+    }
+
+    /// Waits a little longer after each conflict, and gives up after very many.
+    pub(crate) async fn pause_before_retry(&self, attempt: &mut u32) -> Result<()> {
+        *attempt += 1;
+        if *attempt >= MAX_ATTEMPTS {
+            return Err(Error::Conflict);
+        }
+        if *attempt <= 2 {
+            tokio::task::yield_now().await;
+            return Ok(());
+        }
+        // Different waiters get different pauses from the clock's low digits, which spreads them.
+        let spread = self.clock().next_version(0) % 4;
+        let pause = (1 << (*attempt / 2).min(5)).min(MAX_PAUSE_MS) + spread;
+        tokio::time::sleep(Duration::from_millis(pause)).await;
+        Ok(())
+    }
+}
+
+/// Marks an empty engine with our format, and refuses one that was written by a newer version.
+async fn check_format(engine: &dyn Engine) -> Result<()> {
+    let key = key::system_key(system::FORMAT, &[]);
+    let snapshot = engine.snapshot().await?;
+    match snapshot.get(&key).await? {
+        Some(format) if format == FORMAT => Ok(()),
+        Some(format) => Err(Error::Rejected(format!(
+            "the data has format {}, and this version of tessera reads format {}; \
+             use the version that wrote it, or a newer one",
+            String::from_utf8_lossy(&format),
+            String::from_utf8_lossy(FORMAT),
+        ))),
+        None => {
+            let mut writes = crate::write_set::WriteSet::default();
+            writes.put(key, Bytes::from_static(FORMAT));
+            // A conflict means that another server marked it at the same moment.
+            snapshot.commit(writes).await?;
+            Ok(())
+        }
+    }
+}

@@ -1,0 +1,49 @@
+//! Walking over a range page by page: the inside of every loop over stored entries, uncounted.
+
+use bytes::Bytes;
+
+use crate::engine::Scan;
+use crate::error::{Error, Result};
+use crate::item::Item;
+use crate::key;
+use crate::transaction::Transaction;
+
+/// A walk over a range, as one transaction sees it. Memory stays bounded by one page.
+pub(crate) struct Walk<'a> {
+    transaction: &'a Transaction,
+    next: Option<Scan>,
+}
+
+impl<'a> Walk<'a> {
+    pub(crate) fn new(transaction: &'a Transaction, scan: Scan) -> Self {
+        Self {
+            transaction,
+            next: Some(scan),
+        }
+    }
+
+    /// The next page of keys and values; none at the end.
+    pub(crate) async fn next(&mut self) -> Result<Option<Vec<(Bytes, Bytes)>>> {
+        let Some(scan) = self.next.take() else {
+            return Ok(None);
+        };
+        let page = self.transaction.scan_keys(&scan).await?;
+        if let (true, Some((last, _))) = (page.more, page.entries.last()) {
+            self.next = Some(scan.after(last));
+        }
+        Ok(Some(page.entries))
+    }
+
+    /// The next page as items, expired ones included; none at the end.
+    pub(crate) async fn next_items(&mut self) -> Result<Option<Vec<Item>>> {
+        let page = self.next().await?;
+        page.map(|page| page.iter().map(|(key, value)| item(key, value)).collect())
+            .transpose()
+    }
+}
+
+/// The item in a key and its value.
+pub(crate) fn item(key: &Bytes, value: &Bytes) -> Result<Item> {
+    let item = key::parse_item(key).and_then(|locator| Item::decode_value(locator, value));
+    item.ok_or_else(|| Error::Corrupt("an item cannot be read".into()))
+}

@@ -1,0 +1,251 @@
+//! The buffered writes of a transaction, which travel to the engine with the commit.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use bytes::Bytes;
+
+use crate::engine::KeyRange;
+
+/// What a transaction will do to one key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Write {
+    /// Store this value.
+    Put(Bytes),
+    /// Remove the key, present or not.
+    Delete,
+}
+
+/// Two counters that many transactions change at once. Additions commute, so they never conflict.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Tally {
+    /// Number of items.
+    pub items: i64,
+    /// Bytes of those items.
+    pub bytes: i64,
+}
+
+impl Tally {
+    /// Length of an encoded tally.
+    pub const ENCODED_LEN: usize = 16;
+
+    /// The stored form: both counters, big-endian.
+    pub fn encode(self) -> [u8; Self::ENCODED_LEN] {
+        let mut encoded = [0; Self::ENCODED_LEN];
+        let (items, bytes) = encoded.split_at_mut(8);
+        items.copy_from_slice(&self.items.to_be_bytes());
+        bytes.copy_from_slice(&self.bytes.to_be_bytes());
+        encoded
+    }
+
+    /// Reads a stored tally; none if the bytes are not one.
+    pub fn decode(encoded: &[u8]) -> Option<Self> {
+        let (items, bytes) = encoded.split_first_chunk::<8>()?;
+        let bytes: [u8; 8] = bytes.try_into().ok()?;
+        Some(Self {
+            items: i64::from_be_bytes(*items),
+            bytes: i64::from_be_bytes(bytes),
+        })
+    }
+
+    /// The sum of both, wrapping: a tally must never stop a commit.
+    #[must_use]
+    pub fn plus(self, other: Self) -> Self {
+        Self {
+            items: self.items.wrapping_add(other.items),
+            bytes: self.bytes.wrapping_add(other.bytes),
+        }
+    }
+
+    /// The difference of both, wrapping.
+    #[must_use]
+    pub fn minus(self, other: Self) -> Self {
+        Self {
+            items: self.items.wrapping_sub(other.items),
+            bytes: self.bytes.wrapping_sub(other.bytes),
+        }
+    }
+
+    /// Whether both counters are zero.
+    pub fn is_zero(self) -> bool {
+        self == Self::default()
+    }
+}
+
+/// Everything one transaction wants to change, and what must not have changed meanwhile.
+///
+/// Range deletes apply first, then the writes of single keys, then the tallies; `delete_range` keeps that
+/// equal to the order of the calls by dropping the buffered writes it covers.
+#[derive(Clone, Debug, Default)]
+pub struct WriteSet {
+    writes: BTreeMap<Bytes, Write>,
+    range_deletes: Vec<KeyRange>,
+    guards: BTreeSet<Bytes>,
+    tallies: BTreeMap<Bytes, Tally>,
+    sync: bool,
+    bytes: usize,
+}
+
+impl WriteSet {
+    /// Stores `value` under `key`.
+    pub fn put(&mut self, key: Bytes, value: Bytes) {
+        self.write(key, Write::Put(value));
+    }
+
+    /// Removes `key`.
+    pub fn delete(&mut self, key: Bytes) {
+        self.write(key, Write::Delete);
+    }
+
+    /// Removes every key in `range`.
+    pub fn delete_range(&mut self, range: KeyRange) {
+        if range.is_empty() {
+            return;
+        }
+        self.writes.retain(|key, _| !range.contains(key));
+        self.bytes += range.start.len() + range.end.as_ref().map_or(0, Bytes::len);
+        self.range_deletes.push(range);
+    }
+
+    /// Refuses the commit if `key`, present or absent, changes between the snapshot and the commit.
+    pub fn guard(&mut self, key: Bytes) {
+        let bytes = key.len();
+        if self.guards.insert(key) {
+            self.bytes += bytes;
+        }
+    }
+
+    /// Adds to the tally under `key`. Keys that hold tallies are written in no other way, except that
+    /// they may be deleted.
+    pub fn add(&mut self, key: Bytes, delta: Tally) {
+        self.bytes += key.len() + Tally::ENCODED_LEN;
+        let sum = self.tallies.entry(key).or_default();
+        *sum = sum.plus(delta);
+    }
+
+    /// Makes this commit durable before it is answered, whatever the engine's durability setting.
+    pub fn demand_sync(&mut self) {
+        self.sync = true;
+    }
+
+    /// Whether the writer insists on a sync.
+    pub fn sync_demanded(&self) -> bool {
+        self.sync
+    }
+
+    /// What this set does to `key`, if anything: the overlay for reading one's own writes.
+    pub fn effect(&self, key: &[u8]) -> Option<&Write> {
+        self.writes.get(key).or_else(|| {
+            let deleted = self.range_deletes.iter().any(|range| range.contains(key));
+            deleted.then_some(&Write::Delete)
+        })
+    }
+
+    /// Writes of single keys, in key order.
+    pub fn writes(&self) -> &BTreeMap<Bytes, Write> {
+        &self.writes
+    }
+
+    /// Ranges deleted, in the order of the calls.
+    pub fn range_deletes(&self) -> &[KeyRange] {
+        &self.range_deletes
+    }
+
+    /// Keys that must not have changed.
+    pub fn guards(&self) -> &BTreeSet<Bytes> {
+        &self.guards
+    }
+
+    /// Additions to tallies, one sum for each key.
+    pub fn tallies(&self) -> &BTreeMap<Bytes, Tally> {
+        &self.tallies
+    }
+
+    /// Roughly the bytes this set takes.
+    pub fn byte_size(&self) -> usize {
+        self.bytes
+    }
+
+    /// Whether a commit of this set would change nothing. Guards alone change nothing.
+    pub fn is_empty(&self) -> bool {
+        self.writes.is_empty() && self.range_deletes.is_empty() && self.tallies.is_empty()
+    }
+
+    fn write(&mut self, key: Bytes, write: Write) {
+        let value_bytes = |write: &Write| match write {
+            Write::Put(value) => value.len(),
+            Write::Delete => 0,
+        };
+        let key_bytes = key.len();
+        self.bytes += value_bytes(&write);
+        match self.writes.insert(key, write) {
+            Some(replaced) => self.bytes = self.bytes.saturating_sub(value_bytes(&replaced)),
+            None => self.bytes += key_bytes,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn key(text: &'static str) -> Bytes {
+        Bytes::from_static(text.as_bytes())
+    }
+
+    #[test]
+    fn a_range_delete_covers_earlier_writes_and_not_later_ones() {
+        let mut set = WriteSet::default();
+        set.put(key("b"), key("old"));
+        set.delete_range(KeyRange::new(key("a"), key("c")));
+        assert_eq!(set.effect(b"b"), Some(&Write::Delete));
+        set.put(key("b"), key("new"));
+        assert_eq!(set.effect(b"b"), Some(&Write::Put(key("new"))));
+        assert_eq!(set.effect(b"a"), Some(&Write::Delete));
+        assert_eq!(set.effect(b"c"), None);
+    }
+
+    #[test]
+    fn tallies_of_one_key_are_summed() {
+        let mut set = WriteSet::default();
+        set.add(
+            key("n"),
+            Tally {
+                items: 1,
+                bytes: 100,
+            },
+        );
+        set.add(
+            key("n"),
+            Tally {
+                items: -1,
+                bytes: -40,
+            },
+        );
+        assert_eq!(
+            set.tallies().get(&key("n")),
+            Some(&Tally {
+                items: 0,
+                bytes: 60
+            })
+        );
+    }
+
+    #[test]
+    fn a_tally_reads_back_and_rejects_other_lengths() {
+        let tally = Tally {
+            items: -3,
+            bytes: i64::MAX,
+        };
+        assert_eq!(Tally::decode(&tally.encode()), Some(tally));
+        assert_eq!(Tally::decode(&[0; 15]), None);
+        assert_eq!(Tally::decode(&[0; 17]), None);
+    }
+
+    #[test]
+    fn size_follows_replaced_values() {
+        let mut set = WriteSet::default();
+        set.put(key("k"), key("12345"));
+        set.put(key("k"), key("1"));
+        assert_eq!(set.byte_size(), 2);
+    }
+}

@@ -1,0 +1,370 @@
+//! Writing items: the item, its index entries, unique claims, expiry mark and tallies, all in one
+//! transaction, and the same again in the storage that a relocation is filling.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use crate::container::Container;
+use crate::definition::RELOCATION_INDEX;
+use crate::engine::BoxFuture;
+use crate::error::{Error, Result};
+use crate::item::{Item, NewItem};
+use crate::key;
+use crate::locator::Locator;
+use crate::model::IndexEntry;
+use crate::throughput::price;
+use crate::transaction::Transaction;
+use crate::write_set::Tally;
+
+impl Transaction {
+    /// Stores an item where there is none. [`Error::AlreadyExists`] if there is one.
+    pub async fn insert(&mut self, container: &Arc<Container>, new: NewItem) -> Result<Item> {
+        let old = self.stored(container, &new.locator).await?;
+        if old.as_ref().is_some_and(|old| !old.is_expired(self.now_ms)) {
+            return Err(Error::AlreadyExists("an item with this key".into()));
+        }
+        self.store_item(container, old.as_ref(), new).await
+    }
+
+    /// Stores an item, in place of the one that may be there.
+    pub async fn upsert(&mut self, container: &Arc<Container>, new: NewItem) -> Result<Item> {
+        let old = self.stored(container, &new.locator).await?;
+        self.store_item(container, old.as_ref(), new).await
+    }
+
+    /// Stores `new` in place of `old`, which this transaction has read at the same locator.
+    pub async fn replace(
+        &mut self,
+        container: &Arc<Container>,
+        old: &Item,
+        new: NewItem,
+    ) -> Result<Item> {
+        debug_assert_eq!(
+            old.locator, new.locator,
+            "a moved item is removed and inserted"
+        );
+        self.store_item(container, Some(old), new).await
+    }
+
+    /// Removes `old`, which this transaction has read.
+    pub async fn remove(&mut self, container: &Arc<Container>, old: &Item) -> Result<()> {
+        self.apply(container, Some(old), None).await
+    }
+
+    /// Removes the item at `locator` and answers it, if there is one to see.
+    pub async fn delete(
+        &mut self,
+        container: &Arc<Container>,
+        locator: &Locator,
+    ) -> Result<Option<Item>> {
+        let Some(old) = self.read(container, locator).await? else {
+            return Ok(None);
+        };
+        self.remove(container, &old).await?;
+        Ok(Some(old))
+    }
+
+    async fn store_item(
+        &mut self,
+        container: &Arc<Container>,
+        old: Option<&Item>,
+        new: NewItem,
+    ) -> Result<Item> {
+        let previous = old.map_or(0, |old| old.version);
+        let item = Item {
+            locator: new.locator,
+            version: self.store.clock().next_version(previous),
+            expires_at_ms: new.expires_at_ms,
+            body: new.body,
+        };
+        self.apply(container, old, Some(&item)).await?;
+        Ok(item)
+    }
+
+    /// The one place where items change: `old` is what is stored now, `new` what shall be.
+    async fn apply(
+        &mut self,
+        container: &Arc<Container>,
+        old: Option<&Item>,
+        new: Option<&Item>,
+    ) -> Result<()> {
+        self.guard_definition(container);
+        self.write_item(container, old, new);
+        if !container.definition.indexes.is_empty() {
+            self.write_index_entries(container, old, new).await?;
+        }
+        if let Some(shadow) = &container.shadow {
+            self.mirror(shadow, old, new).await?;
+        }
+        Ok(())
+    }
+
+    /// Ends the recursion of futures: a shadow and an expired holder are written by `apply` again.
+    fn apply_nested<'a>(
+        &'a mut self,
+        container: &'a Arc<Container>,
+        old: Option<&'a Item>,
+        new: Option<&'a Item>,
+    ) -> BoxFuture<'a, Result<()>> {
+        Box::pin(self.apply(container, old, new))
+    }
+
+    fn write_item(&mut self, container: &Container, old: Option<&Item>, new: Option<&Item>) {
+        let Some(locator) = new.or(old).map(|item| &item.locator) else {
+            return;
+        };
+        let key = container.item_key(locator);
+        match new {
+            Some(new) => self.writes.put(key, new.encode_value()),
+            None => self.writes.delete(key),
+        }
+        let storage = container.storage();
+        let expiry = |item: Option<&Item>| item.and_then(|item| item.expires_at_ms);
+        if expiry(old) != expiry(new) {
+            if let Some(at_ms) = expiry(old) {
+                self.writes.delete(key::expiry(at_ms, storage, locator));
+            }
+            if let Some(at_ms) = expiry(new) {
+                self.writes
+                    .put(key::expiry(at_ms, storage, locator), Bytes::new());
+            }
+        }
+        self.tally(container, locator, tally_of(new).minus(tally_of(old)));
+        let bytes = |item: &Item| item.counted_bytes();
+        let charge = match (old.map(bytes), new.map(bytes)) {
+            (Some(old), Some(new)) => price::replace(old, new),
+            (Some(bytes), None) | (None, Some(bytes)) => price::insert(bytes),
+            (None, None) => return,
+        };
+        self.meter.written(container.place(locator.token), charge);
+    }
+
+    /// Counts into the tallies of the physical partition, of its heir while it is being split or merged,
+    /// and of the logical partition where those are counted.
+    fn tally(&mut self, container: &Container, locator: &Locator, delta: Tally) {
+        if delta.is_zero() {
+            return;
+        }
+        let (storage, token) = (container.storage(), locator.token);
+        let partition = container.partitions.locate(token);
+        self.writes
+            .add(key::physical_tally(storage, partition.id), delta);
+        if let Some(heir) = partition.heir(token) {
+            self.writes.add(key::physical_tally(storage, heir), delta);
+        }
+        if container.definition.counts_logical_partitions {
+            let logical = key::logical_tally(storage, token, &locator.partition_key);
+            self.writes.add(logical, delta);
+        }
+    }
+
+    async fn write_index_entries(
+        &mut self,
+        container: &Arc<Container>,
+        old: Option<&Item>,
+        new: Option<&Item>,
+    ) -> Result<()> {
+        let before = index_entries(container, old)?;
+        let after = index_entries(container, new)?;
+        let storage = container.storage();
+        let (mut entries, mut claims) = (0, 0);
+        if let Some(old) = old {
+            for entry in before.iter().filter(|entry| !after.contains(entry)) {
+                let key = key::index_entry(storage, entry.index, &entry.value, &old.locator);
+                self.writes.delete(key);
+                entries += 1;
+                if is_unique(container, entry) {
+                    self.release_claim(container, entry, &old.locator).await?;
+                    claims += 1;
+                }
+            }
+        }
+        if let Some(new) = new {
+            for entry in after.iter().filter(|entry| !before.contains(entry)) {
+                claims += usize::from(self.add_index_entry(container, entry, &new.locator).await?);
+                entries += 1;
+            }
+        }
+        if let Some(item) = new.or(old) {
+            self.meter
+                .indexed(container.place(item.locator.token), entries, claims);
+        }
+        Ok(())
+    }
+
+    /// Adds one entry, and its claim if the index is unique: answers whether there was one.
+    pub(crate) async fn add_index_entry(
+        &mut self,
+        container: &Arc<Container>,
+        entry: &IndexEntry,
+        locator: &Locator,
+    ) -> Result<bool> {
+        let storage = container.storage();
+        let unique = is_unique(container, entry);
+        if unique {
+            let claim = key::claim(storage, entry.index, &entry.value);
+            self.release_expired_claim(container, &claim, locator)
+                .await?;
+            let holder = self.get(&claim).await?;
+            if holder.is_some_and(|holder| holder != locator.encode()) {
+                let index = container.definition.index_by_id(entry.index);
+                let index = index.map_or_else(String::new, |index| index.name.clone());
+                return Err(Error::DuplicateValue { index });
+            }
+            self.writes.put(claim, locator.encode());
+        }
+        let key = key::index_entry(storage, entry.index, &entry.value, locator);
+        self.writes.put(key, entry.covered.clone());
+        Ok(unique)
+    }
+
+    /// Gives a unique value up. While its index is being built an item may not hold its own value yet, and
+    /// another one may: that claim stays.
+    async fn release_claim(
+        &mut self,
+        container: &Container,
+        entry: &IndexEntry,
+        locator: &Locator,
+    ) -> Result<()> {
+        let claim = key::claim(container.storage(), entry.index, &entry.value);
+        if self
+            .get(&claim)
+            .await?
+            .is_some_and(|holder| holder == locator.encode())
+        {
+            self.writes.delete(claim);
+        }
+        Ok(())
+    }
+
+    /// An item that has expired and was not removed yet must not hold a value against a new one.
+    async fn release_expired_claim(
+        &mut self,
+        container: &Arc<Container>,
+        claim: &[u8],
+        locator: &Locator,
+    ) -> Result<()> {
+        let Some(holder) = self.get(claim).await? else {
+            return Ok(());
+        };
+        let holder = Locator::decode(&holder)
+            .ok_or_else(|| Error::Corrupt("a unique claim cannot be read".into()))?;
+        if holder == *locator {
+            return Ok(());
+        }
+        let item = self.stored(container, &holder).await?;
+        let expired = item.filter(|item| item.is_expired(self.now_ms));
+        match expired {
+            Some(item) => self.apply_nested(container, Some(&item), None).await,
+            None => Ok(()),
+        }
+    }
+
+    /// Repeats a write in the storage that a relocation is filling. A claim there says which item of the
+    /// old storage a place belongs to, so that two items that meet at one new place are noticed.
+    async fn mirror(
+        &mut self,
+        shadow: &Arc<Container>,
+        old: Option<&Item>,
+        new: Option<&Item>,
+    ) -> Result<()> {
+        let copied = match old {
+            Some(old) => self.copied(shadow, old).await?,
+            None => None,
+        };
+        let moved = new.map(|new| relocated(shadow, new)).transpose()?;
+        match (&copied, &moved) {
+            (Some(before), Some(after)) if before.locator == after.locator => {
+                self.apply_nested(shadow, Some(before), Some(after)).await
+            }
+            _ => {
+                if let Some(before) = &copied {
+                    self.writes
+                        .delete(relocation_claim(shadow, &before.locator));
+                    self.apply_nested(shadow, Some(before), None).await?;
+                }
+                if let (Some(after), Some(new)) = (&moved, new) {
+                    self.place(shadow, &new.locator, after).await?;
+                }
+                Ok(())
+            }
+        }
+    }
+
+    /// What the new storage holds of `old`, if it was copied already. If not, the absence of its claim is
+    /// guarded: otherwise a copy made meanwhile would outlive the item.
+    async fn copied(&mut self, shadow: &Arc<Container>, old: &Item) -> Result<Option<Item>> {
+        // An item that cannot be placed was never copied; the relocation ends with that error.
+        let Ok(place) = shadow.model.relocate(&shadow.definition, old) else {
+            return Ok(None);
+        };
+        let claim = relocation_claim(shadow, &place);
+        match self.get(&claim).await? {
+            Some(source) if source == old.locator.encode() => self.stored(shadow, &place).await,
+            _ => {
+                self.writes.guard(claim);
+                Ok(None)
+            }
+        }
+    }
+
+    /// Puts an item of the old storage to its place in the new one, unless it is there already.
+    pub(crate) async fn place(
+        &mut self,
+        shadow: &Arc<Container>,
+        source: &Locator,
+        item: &Item,
+    ) -> Result<()> {
+        let claim = relocation_claim(shadow, &item.locator);
+        match self.get(&claim).await? {
+            None => {
+                self.writes.put(claim, source.encode());
+                self.apply_nested(shadow, None, Some(item)).await
+            }
+            Some(holder) if holder == source.encode() => Ok(()),
+            Some(_) => Err(Error::DuplicateValue {
+                index: "the new partition and row key".into(),
+            }),
+        }
+    }
+}
+
+/// `item` as it will lie in the new storage.
+pub(crate) fn relocated(shadow: &Container, item: &Item) -> Result<Item> {
+    let locator = shadow.model.relocate(&shadow.definition, item)?;
+    Ok(Item {
+        locator,
+        ..item.clone()
+    })
+}
+
+/// The entries of an item in all indexes of its container, each once.
+pub(crate) fn index_entries(container: &Container, item: Option<&Item>) -> Result<Vec<IndexEntry>> {
+    let definition = &container.definition;
+    let Some(item) = item else {
+        return Ok(Vec::new());
+    };
+    let mut entries = container
+        .model
+        .index_entries(definition, &definition.indexes, item)?;
+    entries.sort_unstable();
+    entries.dedup_by(|a, b| (a.index, &a.value) == (b.index, &b.value));
+    Ok(entries)
+}
+
+pub(crate) fn is_unique(container: &Container, entry: &IndexEntry) -> bool {
+    let index = container.definition.index_by_id(entry.index);
+    index.is_some_and(|index| index.unique)
+}
+
+pub(crate) fn tally_of(item: Option<&Item>) -> Tally {
+    item.map_or_else(Tally::default, |item| Tally {
+        items: 1,
+        bytes: i64::try_from(item.counted_bytes()).unwrap_or(i64::MAX),
+    })
+}
+
+fn relocation_claim(shadow: &Container, place: &Locator) -> Bytes {
+    key::claim(shadow.storage(), RELOCATION_INDEX, &place.encode())
+}

@@ -1,0 +1,206 @@
+//! The catalog: creating, dropping, renaming and truncating containers beside their users.
+
+use std::sync::Arc;
+
+use crate::support::*;
+use tessera_core::engine::{KeyRange, Scan};
+use tessera_core::memory::MemoryEngine;
+use tessera_core::reading::{PageRequest, Span};
+use tessera_core::{Error, Store, key};
+
+async fn store_with_c() -> Store {
+    let store = open_store().await;
+    store
+        .create_container(&name("c"), &new_container(vec![], 1))
+        .await
+        .unwrap();
+    store
+}
+
+async fn keys_in(store: &Store, range: KeyRange) -> usize {
+    let snapshot = store.engine().snapshot().await.unwrap();
+    snapshot
+        .scan(&Scan::new(range))
+        .await
+        .unwrap()
+        .entries
+        .len()
+}
+
+#[tokio::test]
+async fn names_are_unique_and_found_by_listing() {
+    let store = store_with_c().await;
+    let again = store
+        .create_container(&name("c"), &new_container(vec![], 1))
+        .await
+        .unwrap_err();
+    assert!(matches!(again, Error::AlreadyExists(_)), "{again}");
+    store
+        .create_container(&name("b"), &new_container(vec![], 1))
+        .await
+        .unwrap();
+    let listed = store.list_containers(API, Some("db")).await.unwrap();
+    assert_eq!(listed, [name("b"), name("c")]);
+    assert_eq!(store.list_containers("other", None).await.unwrap(), []);
+    let missing = store.drop_container(&name("x")).await.unwrap_err();
+    assert_eq!(missing.to_string(), "container 'test:db.x' does not exist");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn of_many_creators_of_one_name_exactly_one_succeeds() {
+    let store = open_store().await;
+    let creators: Vec<_> = (0..16)
+        .map(|_| {
+            let store = store.clone();
+            tokio::spawn(async move {
+                store
+                    .create_container(&name("c"), &new_container(vec![], 1))
+                    .await
+                    .is_ok()
+            })
+        })
+        .collect();
+    let mut created = 0;
+    for creator in creators {
+        created += usize::from(creator.await.unwrap());
+    }
+    assert_eq!(created, 1);
+}
+
+#[tokio::test]
+async fn a_dropped_container_leaves_nothing_behind() {
+    let store = store_with_c().await;
+    for number in 0..3_000 {
+        insert(&store, &name("c"), item(number, "x")).await.unwrap();
+    }
+    let storage = container(&store, &name("c")).await.storage();
+    store.drop_container(&name("c")).await.unwrap();
+    let gone = store
+        .begin()
+        .await
+        .unwrap()
+        .container(&name("c"))
+        .await
+        .unwrap_err();
+    assert!(matches!(gone, Error::NotFound(_)), "{gone}");
+    store.settle().await.unwrap();
+    for range in key::all_of_storage(storage) {
+        assert_eq!(keys_in(&store, range).await, 0);
+    }
+    assert_eq!(
+        keys_in(&store, key::system_range(key::system::REAP)).await,
+        0
+    );
+    let created = store
+        .create_container(&name("c"), &new_container(vec![], 1))
+        .await
+        .unwrap();
+    assert_ne!(created.storage(), storage, "storage ids are never reused");
+    assert_eq!(all(&store, &name("c")).await, []);
+}
+
+#[tokio::test]
+async fn truncate_empties_and_rename_keeps() {
+    let store = store_with_c().await;
+    insert(&store, &name("c"), item(1, "x")).await.unwrap();
+    store
+        .rename_container(&name("c"), &name("d"))
+        .await
+        .unwrap();
+    assert_eq!(all(&store, &name("d")).await.len(), 1);
+    assert!(
+        store
+            .begin()
+            .await
+            .unwrap()
+            .container(&name("c"))
+            .await
+            .is_err()
+    );
+    store
+        .create_container(&name("c"), &new_container(vec![], 1))
+        .await
+        .unwrap();
+    let taken = store
+        .rename_container(&name("c"), &name("d"))
+        .await
+        .unwrap_err();
+    assert!(matches!(taken, Error::AlreadyExists(_)), "{taken}");
+    store.truncate_container(&name("d")).await.unwrap();
+    assert_eq!(all(&store, &name("d")).await, []);
+    insert(&store, &name("d"), item(1, "y")).await.unwrap();
+    store.settle().await.unwrap();
+    assert_eq!(all(&store, &name("d")).await.len(), 1);
+    assert_sound(&store, &name("d")).await;
+}
+
+#[tokio::test]
+async fn a_writer_that_holds_an_old_definition_conflicts() {
+    let store = store_with_c().await;
+    let mut transaction = store.begin().await.unwrap();
+    let old = transaction.container(&name("c")).await.unwrap();
+    transaction.insert(&old, item(1, "x")).await.unwrap();
+    store.truncate_container(&name("c")).await.unwrap();
+    assert_eq!(transaction.commit().await.unwrap_err(), Error::Conflict);
+    assert_eq!(all(&store, &name("c")).await, []);
+}
+
+#[tokio::test]
+async fn a_transaction_sees_the_container_of_its_own_moment() {
+    let store = store_with_c().await;
+    insert(&store, &name("c"), item(1, "x")).await.unwrap();
+    let mut earlier = store.begin().await.unwrap();
+    store.truncate_container(&name("c")).await.unwrap();
+    store.settle().await.unwrap();
+    let container = earlier.container(&name("c")).await.unwrap();
+    let page = earlier
+        .scan(&container, &Span::All, &PageRequest::default())
+        .await
+        .unwrap();
+    assert_eq!(page.items.len(), 1, "the truncate came later");
+}
+
+#[tokio::test]
+async fn everything_is_found_again_by_another_store_on_the_same_engine() {
+    let engine = Arc::new(MemoryEngine::new());
+    let options = || options(tessera_core::clock::Clock::system());
+    let first = Store::open(engine.clone(), options()).await.unwrap();
+    first
+        .create_container(&name("c"), &new_container(vec![], 3))
+        .await
+        .unwrap();
+    insert(&first, &name("c"), item(1, "x")).await.unwrap();
+    drop(first);
+    let second = Store::open(engine, options()).await.unwrap();
+    assert_eq!(container(&second, &name("c")).await.partitions.count(), 3);
+    assert_eq!(all(&second, &name("c")).await.len(), 1);
+    let other = second
+        .create_container(&name("d"), &new_container(vec![], 1))
+        .await
+        .unwrap();
+    assert_ne!(
+        other.storage(),
+        container(&second, &name("c")).await.storage()
+    );
+    assert_sound(&second, &name("c")).await;
+}
+
+#[tokio::test]
+async fn data_of_a_newer_format_is_refused() {
+    let engine = Arc::new(MemoryEngine::new());
+    use tessera_core::engine::Engine;
+    let mut writes = tessera_core::write_set::WriteSet::default();
+    writes.put(key::system_key(key::system::FORMAT, &[]), "2".into());
+    engine
+        .snapshot()
+        .await
+        .unwrap()
+        .commit(writes)
+        .await
+        .unwrap();
+    let options = options(tessera_core::clock::Clock::system());
+    let Err(refused) = Store::open(engine, options).await else {
+        panic!("it was opened");
+    };
+    assert!(refused.to_string().contains("format 2"), "{refused}");
+}
