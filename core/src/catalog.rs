@@ -30,6 +30,16 @@ pub struct Catalog {
     shared_engine: bool,
 }
 
+/// What the catalog stores of one container, or shall store.
+#[derive(Clone)]
+pub(crate) struct Draft {
+    pub(crate) name: ContainerName,
+    pub(crate) definition: Definition,
+    pub(crate) partitions: PartitionMap,
+    /// The storage being filled by a relocation.
+    pub(crate) target: Option<(Definition, PartitionMap)>,
+}
+
 #[derive(Default)]
 struct Cache {
     containers: HashMap<ContainerName, Arc<Container>>,
@@ -65,10 +75,10 @@ impl Catalog {
         name: &ContainerName,
     ) -> Result<Option<Arc<Container>>> {
         let (cached, certain) = self.cached(snapshot.version(), name);
-        if let Some(container) = cached {
-            if certain || self.is_in_force(snapshot, &container).await? {
-                return Ok(Some(container));
-            }
+        if let Some(container) = cached
+            && (certain || self.is_in_force(snapshot, &container).await?)
+        {
+            return Ok(Some(container));
         }
         let loaded = self.load(snapshot, name).await?;
         if let Some(container) = &loaded {
@@ -106,48 +116,42 @@ impl Catalog {
             return Ok(None);
         };
         let definition = Definition::decode(&encoded)?;
-        let shadow = match definition.relocation {
+        let target = match definition.relocation {
             None => None,
             Some(target) => {
                 let stored = snapshot.get(&relocation_key(target)).await?;
                 let lost = || Error::Corrupt(format!("the relocation of '{name}' is missing"));
-                let target = Definition::decode(&stored.ok_or_else(lost)?)?;
-                Some(self.assemble(snapshot, name, target, None).await?)
+                let definition = Definition::decode(&stored.ok_or_else(lost)?)?;
+                Some((definition, load_partitions(snapshot, target).await?))
             }
         };
-        Ok(Some(
-            self.assemble(snapshot, name, definition, shadow).await?,
-        ))
-    }
-
-    async fn assemble(
-        &self,
-        snapshot: &dyn Snapshot,
-        name: &ContainerName,
-        definition: Definition,
-        shadow: Option<Arc<Container>>,
-    ) -> Result<Arc<Container>> {
-        let partitions = load_partitions(snapshot, definition.storage).await?;
-        Ok(self.container(name, definition, partitions, shadow, snapshot.version()))
-    }
-
-    pub(crate) fn container(
-        &self,
-        name: &ContainerName,
-        definition: Definition,
-        partitions: PartitionMap,
-        shadow: Option<Arc<Container>>,
-        as_of: u64,
-    ) -> Arc<Container> {
-        let model = self.models.get(&name.api).map(Arc::clone);
-        Arc::new(Container {
+        let draft = Draft {
             name: name.clone(),
+            partitions: load_partitions(snapshot, definition.storage).await?,
             definition,
-            partitions,
-            shadow,
-            model: model.unwrap_or_else(|| Arc::new(Opaque)),
-            as_of,
-        })
+            target,
+        };
+        Ok(Some(self.container(draft, snapshot.version())))
+    }
+
+    /// The container that a draft describes, as it is in force at `as_of`.
+    pub(crate) fn container(&self, draft: Draft, as_of: u64) -> Arc<Container> {
+        let model = self.models.get(&draft.name.api).map(Arc::clone);
+        let model = model.unwrap_or_else(|| Arc::new(Opaque));
+        let container = |definition, partitions, shadow| {
+            Arc::new(Container {
+                name: draft.name.clone(),
+                definition,
+                partitions,
+                shadow,
+                model: Arc::clone(&model),
+                as_of,
+            })
+        };
+        let shadow = draft
+            .target
+            .map(|(target, partitions)| container(target, partitions, None));
+        container(draft.definition, draft.partitions, shadow)
     }
 
     /// The name of the container that owns a storage id at a snapshot.

@@ -9,6 +9,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
+use crate::catalog::Draft;
 use crate::engine::Scan;
 use crate::error::{Error, Result};
 use crate::key::{self, IndexId, PartitionId, StorageId, system};
@@ -63,11 +64,11 @@ pub enum Task {
 }
 
 impl Job {
-    pub(crate) fn new(store: &Store, id: JobId, container: ContainerName, task: Task) -> Self {
+    pub(crate) fn new(store: &Store, id: JobId, draft: &Draft, task: Task) -> Self {
         Self {
             id,
-            container,
-            storage: 0,
+            container: draft.name.clone(),
+            storage: draft.definition.storage,
             task,
             done: 0,
             total: 0,
@@ -151,8 +152,8 @@ impl Store {
         Ok(())
     }
 
-    /// Works on a job to its end, also if the caller goes away.
-    pub(crate) async fn run_job(&self, id: JobId) -> Result<()> {
+    /// Works on a job that this process began to its end, also if the caller goes away.
+    pub async fn run_job(&self, id: JobId) -> Result<()> {
         let store = self.clone();
         let run = tokio::spawn(async move {
             let job = Job::load_own(&store.begin().await?, id).await?;

@@ -34,7 +34,7 @@ pub mod rebuild;
 pub mod recent_commits;
 mod schema_change;
 mod sequence;
-mod split;
+pub mod split;
 pub mod statistics;
 pub mod store;
 pub mod throughput;

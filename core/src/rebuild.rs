@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
+use crate::catalog::Draft;
 use crate::container::Container;
 use crate::definition::{Definition, IndexState, NewIndex, RELOCATION_INDEX};
 use crate::error::{Error, Result};
@@ -70,9 +71,7 @@ impl Store {
                     draft.definition.schema = schema;
                 }
                 let task = Task::BuildIndex { index };
-                store
-                    .save_job(transaction, id, &draft.name, &draft.definition, task)
-                    .await?;
+                store.save_job(transaction, id, &draft, task).await?;
                 Ok(draft)
             })
         })
@@ -145,9 +144,8 @@ impl Store {
                 target.storage = storage;
                 target.next_partition = placement.partitions.max(1);
                 target.schema = placement.schema;
-                let definition = &draft.definition;
                 store
-                    .save_job(transaction, id, &draft.name, definition, Task::Relocate)
+                    .save_job(transaction, id, &draft, Task::Relocate)
                     .await?;
                 draft.target = Some((target, partitions));
                 Ok(draft)
@@ -161,13 +159,11 @@ impl Store {
         &self,
         transaction: &mut Transaction,
         id: JobId,
-        name: &ContainerName,
-        definition: &Definition,
+        draft: &Draft,
         task: Task,
     ) -> Result<()> {
-        let mut job = Job::new(self, id, name.clone(), task);
-        job.storage = definition.storage;
-        let container = transaction.container(name).await?;
+        let mut job = Job::new(self, id, draft, task);
+        let container = transaction.container(&draft.name).await?;
         let statistics = transaction.statistics(&container).await?;
         let items: i64 = statistics.iter().map(|row| row.tally.items).sum();
         job.total = u64::try_from(items).unwrap_or(0);

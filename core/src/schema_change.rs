@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use crate::catalog::{encode_version, relocation_key};
+use crate::catalog::{Draft, encode_version, relocation_key};
 use crate::container::Container;
 use crate::definition::{Definition, NewContainer};
 use crate::engine::{BoxFuture, Scan};
@@ -20,16 +20,6 @@ use crate::reaper::reap_key;
 use crate::store::Store;
 use crate::transaction::Transaction;
 use crate::walk::Walk;
-
-/// A container as a change wants it.
-#[derive(Clone)]
-pub(crate) struct Draft {
-    pub(crate) name: ContainerName,
-    pub(crate) definition: Definition,
-    pub(crate) partitions: PartitionMap,
-    /// The storage being filled by a relocation.
-    pub(crate) target: Option<(Definition, PartitionMap)>,
-}
 
 impl Draft {
     fn of(container: &Container) -> Self {
@@ -211,7 +201,8 @@ impl Store {
                 let draft = write_change(&mut transaction, existing.as_deref(), draft)?;
                 match transaction.commit().await {
                     Ok(committed) => {
-                        let now = draft.map(|draft| store.assemble(draft, committed.version));
+                        let now =
+                            draft.map(|draft| store.catalog().container(draft, committed.version));
                         change.settle(committed.version, &name, now.clone());
                         store.wake_background();
                         return Ok(now);
@@ -224,17 +215,6 @@ impl Store {
         change
             .await
             .map_err(|error| Error::Internal(error.to_string()))?
-    }
-
-    fn assemble(&self, draft: Draft, as_of: u64) -> Arc<Container> {
-        let container = |definition, partitions, shadow| {
-            self.catalog()
-                .container(&draft.name, definition, partitions, shadow, as_of)
-        };
-        let shadow = draft
-            .target
-            .map(|(definition, map)| container(definition, map, None));
-        container(draft.definition, draft.partitions, shadow)
     }
 }
 

@@ -12,10 +12,14 @@
 //!
 //! A crash in between leaves a job that does 2 and 3 again.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use crate::catalog::Draft;
 use crate::container::Container;
 use crate::engine::{KeyRange, Scan};
 use crate::error::{Error, Result};
-use crate::job::{Job, Task};
+use crate::job::{Job, JobId, Task};
 use crate::key::{self, PartitionId};
 use crate::name::ContainerName;
 use crate::partition_map::Partition;
@@ -34,20 +38,9 @@ impl Store {
         id: PartitionId,
         at: Option<i64>,
     ) -> Result<(PartitionId, PartitionId)> {
-        let at = match at {
-            Some(at) => at,
-            None => self.halving_token(name, id).await?,
-        };
-        let heirs = self
-            .repartition(name, move |container, next| {
-                container.begin_split(id, at, (next, next + 1))?;
-                Ok((vec![id], vec![next, next + 1]))
-            })
-            .await?;
-        match heirs.as_slice() {
-            [left, right] => Ok((*left, *right)),
-            _ => Err(Error::Internal("a split has two heirs".into())),
-        }
+        let begun = self.begin_split(name, id, at).await?;
+        self.run_job(begun.job).await?;
+        Ok((begun.first_heir, begun.first_heir + 1))
     }
 
     /// Merges a physical partition with its right neighbour. Answers the number of the merged one.
@@ -56,48 +49,67 @@ impl Store {
         name: &ContainerName,
         id: PartitionId,
     ) -> Result<PartitionId> {
-        let heirs = self
-            .repartition(name, move |container, next| {
-                let neighbour = container.begin_merge(id, next)?;
-                Ok((vec![id, neighbour], vec![next]))
-            })
-            .await?;
-        heirs
-            .first()
-            .copied()
-            .ok_or_else(|| Error::Internal("a merge has one heir".into()))
+        let begun = self.begin_merge(name, id).await?;
+        self.run_job(begun.job).await?;
+        Ok(begun.first_heir)
     }
 
-    /// Begins a split or merge as `plan` says, and works on it to its end. `plan` answers parents and
-    /// heirs; it may use numbers from the given one up.
-    async fn repartition<F>(&self, name: &ContainerName, plan: F) -> Result<Vec<PartitionId>>
+    /// Begins a split: the first step alone.
+    pub async fn begin_split(
+        &self,
+        name: &ContainerName,
+        id: PartitionId,
+        at: Option<i64>,
+    ) -> Result<Repartitioning> {
+        let at = match at {
+            Some(at) => at,
+            None => self.halving_token(name, id).await?,
+        };
+        self.begin_repartition(name, move |draft, first_heir| {
+            draft.definition.take_partition_id();
+            draft
+                .partitions
+                .begin_split(id, at, (first_heir, first_heir + 1))?;
+            Ok(vec![id])
+        })
+        .await
+    }
+
+    /// Begins a merge: the first step alone.
+    pub async fn begin_merge(
+        &self,
+        name: &ContainerName,
+        id: PartitionId,
+    ) -> Result<Repartitioning> {
+        self.begin_repartition(name, move |draft, first_heir| {
+            let neighbour = draft.partitions.begin_merge(id, first_heir)?;
+            Ok(vec![id, neighbour])
+        })
+        .await
+    }
+
+    /// Names heirs as `plan` says, which gets the number of the first one and answers their parents.
+    async fn begin_repartition<F>(&self, name: &ContainerName, plan: F) -> Result<Repartitioning>
     where
-        F: Fn(&mut crate::partition_map::PartitionMap, PartitionId) -> Plan + Send + Sync + 'static,
+        F: Fn(&mut Draft, PartitionId) -> Result<Vec<PartitionId>> + Send + Sync + 'static,
     {
-        let id = self.take_job_id().await?;
-        let planned = std::sync::Arc::new(std::sync::Mutex::new(Vec::new()));
-        let (store, result) = (self.clone(), std::sync::Arc::clone(&planned));
+        let job = self.take_job_id().await?;
+        let store = self.clone();
+        let planned = Arc::new(AtomicU32::new(0));
+        let first_heir = Arc::clone(&planned);
         self.alter(name, move |transaction, mut draft| {
-            let next = draft.definition.take_partition_id();
-            let begun = plan(&mut draft.partitions, next).and_then(|(parents, heirs)| {
-                for _ in heirs.iter().skip(1) {
-                    draft.definition.take_partition_id();
-                }
+            let first = draft.definition.take_partition_id();
+            first_heir.store(first, Ordering::Relaxed);
+            let begun = plan(&mut draft, first).and_then(|parents| {
                 let task = Task::Repartition { parents };
-                let mut job = Job::new(&store, id, draft.name.clone(), task);
-                job.storage = draft.definition.storage;
-                job.save(transaction)?;
-                if let Ok(mut result) = result.lock() {
-                    *result = heirs;
-                }
+                Job::new(&store, job, &draft, task).save(transaction)?;
                 Ok(draft)
             });
             Box::pin(async move { begun })
         })
         .await?;
-        self.run_job(id).await?;
-        let heirs = planned.lock().map(|heirs| heirs.clone());
-        heirs.map_err(|_| Error::Internal("a plan was lost".into()))
+        let first_heir = planned.load(Ordering::Relaxed);
+        Ok(Repartitioning { job, first_heir })
     }
 
     /// Steps 2 and 3.
@@ -190,7 +202,14 @@ impl Store {
     }
 }
 
-type Plan = Result<(Vec<PartitionId>, Vec<PartitionId>)>;
+/// A split or merge that was begun.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Repartitioning {
+    /// The job that finishes it.
+    pub job: JobId,
+    /// The number of the merged partition, or of the left half; the right half has the next one.
+    pub first_heir: PartitionId,
+}
 
 /// What the tally of each heir lacks at the transaction's moment.
 async fn corrections(

@@ -1,8 +1,12 @@
 //! How the core behaves, on the memory engine: one file for each part of it.
 
+#![cfg(test)]
+
 mod catalog;
 mod expiry;
 mod indexes;
+mod interception;
+mod interleavings;
 mod items;
 mod partitions;
 mod relocation;
