@@ -66,8 +66,8 @@ impl Rounds {
 }
 
 impl Store {
-    /// Does everything there is to do in the background now, for callers that want it done and not just
-    /// begun: tests, and tools that close the store right after.
+    /// Does everything there is to do in the background now, for callers that want it done and not
+    /// just begun: tests, and tools that close the store right after.
     pub async fn settle(&self) -> Result<()> {
         Rounds::default().work(self).await
     }

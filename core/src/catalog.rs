@@ -1,9 +1,10 @@
 //! The catalog: which containers there are, and what each is like.
 //!
-//! Definitions are cached. A cached one may be used at a snapshot if it is the one that was in force at
-//! that moment, which is known without reading when nobody else writes to the engine: the definition was
-//! seen at or before the snapshot, and no change is under way whose result the cache may not show yet.
-//! Otherwise the version key in the snapshot decides, and if that differs, the definition is read from it.
+//! Definitions are cached. A cached one may be used at a snapshot if it is the one that was in
+//! force at that moment, which is known without reading when nobody else writes to the engine: the
+//! definition was seen at or before the snapshot, and no change is under way whose result the cache
+//! may not show yet. Otherwise the version key in the snapshot decides, and if that differs, the
+//! definition is read from it.
 
 use std::collections::HashMap;
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
@@ -199,8 +200,9 @@ pub(crate) struct ChangeUnderWay {
 }
 
 impl ChangeUnderWay {
-    /// Puts the result of a committed change in place of the container it changed. Changes may settle in
-    /// another order than they were committed in; then the earlier one leaves the cache to the later.
+    /// Puts the result of a committed change in place of the container it changed. Changes may
+    /// settle in another order than they were committed in; then the earlier one leaves the cache
+    /// to the later.
     pub(crate) fn settle(
         self,
         committed_at: u64,

@@ -48,8 +48,8 @@ impl Clock {
         self.now_us() / 1_000
     }
 
-    /// A version above every version given before and above `previous`: the time in microseconds where
-    /// that is so already.
+    /// A version above every version given before and above `previous`: the time in microseconds
+    /// where that is so already.
     pub fn next_version(&self, previous: u64) -> u64 {
         let floor = self.now_us().max(previous.saturating_add(1));
         let mut last = self.last_version.load(Ordering::Relaxed);

@@ -1,4 +1,5 @@
-//! A container as one transaction sees it: its definition, its partitions, and its front end's model.
+//! A container as one transaction sees it: its definition, its partitions, and its front end's
+//! model.
 
 use std::sync::Arc;
 

@@ -1,8 +1,8 @@
 //! The continuation of a paged scan: an opaque token that says where the next page begins.
 //!
-//! It names a position in the container's key order and nothing of the partitions, so splits and merges
-//! between two pages neither skip nor repeat an item. It names the storage too: after a truncate or a
-//! relocation the old position means nothing, and is refused rather than misread.
+//! It names a position in the container's key order and nothing of the partitions, so splits and
+//! merges between two pages neither skip nor repeat an item. It names the storage too: after a
+//! truncate or a relocation the old position means nothing, and is refused rather than misread.
 
 use bytes::{BufMut, Bytes, BytesMut};
 

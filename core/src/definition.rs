@@ -1,4 +1,5 @@
-//! What the catalog stores of one container: where its data lies, its indexes, and the front end's schema.
+//! What the catalog stores of one container: where its data lies, its indexes, and the front end's
+//! schema.
 
 use bytes::{BufMut, Bytes, BytesMut};
 use serde::{Deserialize, Serialize};
@@ -7,8 +8,8 @@ use crate::error::{Error, Result};
 use crate::key::{IndexId, PartitionId, StorageId};
 use crate::throughput::partitions_for;
 
-/// The index id under which a relocation claims the places of items in the new storage. Front ends' own
-/// indexes begin at 1.
+/// The index id under which a relocation claims the places of items in the new storage. Front ends'
+/// own indexes begin at 1.
 pub(crate) const RELOCATION_INDEX: IndexId = 0;
 const FIRST_INDEX: IndexId = 1;
 
@@ -39,7 +40,8 @@ pub struct Definition {
 }
 
 impl Definition {
-    /// The first definition of a container described by `new`, and how many partitions it starts with.
+    /// The first definition of a container described by `new`, and how many partitions it starts
+    /// with.
     pub(crate) fn create(storage: StorageId, new: &NewContainer) -> (Self, u32) {
         let partitions = new.partitions.max(partitions_for(new.provisioned));
         let mut definition = Self {

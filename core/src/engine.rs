@@ -1,17 +1,18 @@
 //! The contract under the core: an ordered, transactional key-value store.
 //!
-//! An engine gives consistent snapshots; a snapshot reads, and finally takes a [`WriteSet`] to commit
-//! against the moment it was taken. What an engine owes:
+//! An engine gives consistent snapshots; a snapshot reads, and finally takes a [`WriteSet`] to
+//! commit against the moment it was taken. What an engine owes:
 //!
-//! * **Snapshot reads.** Everything read through one [`Snapshot`] is of one moment, and a snapshot taken
-//!   after a commit was answered sees that commit.
-//! * **First committer wins.** A commit is refused with [`CommitOutcome::Conflict`] when a key it puts,
-//!   deletes, guards or covers with a range delete was changed by a commit after its snapshot. Refusing
-//!   more than that is allowed, refusing less is not. Tallies never conflict.
-//! * **All or nothing.** A commit is seen whole by every later snapshot, also after a crash. It is durable
-//!   when answered, as far as the engine's durability setting says; [`WriteSet::demand_sync`] always syncs.
-//! * **Bounded pages.** A scan returns at most the rows and bytes asked for, and at least one entry where
-//!   there is one, so that a caller always advances.
+//! * **Snapshot reads.** Everything read through one [`Snapshot`] is of one moment, and a snapshot
+//!   taken after a commit was answered sees that commit.
+//! * **First committer wins.** A commit is refused with [`CommitOutcome::Conflict`] when a key it
+//!   puts, deletes, guards or covers with a range delete was changed by a commit after its
+//!   snapshot. Refusing more than that is allowed, refusing less is not. Tallies never conflict.
+//! * **All or nothing.** A commit is seen whole by every later snapshot, also after a crash. It is
+//!   durable when answered, as far as the engine's durability setting says;
+//!   [`WriteSet::demand_sync`] always syncs.
+//! * **Bounded pages.** A scan returns at most the rows and bytes asked for, and at least one entry
+//!   where there is one, so that a caller always advances.
 //!
 //! `storage/tests/contract.rs` holds every engine to this.
 
@@ -37,10 +38,12 @@ pub trait Engine: Send + Sync + 'static {
     /// What this engine can do and how large things may be.
     fn capabilities(&self) -> Capabilities;
 
-    /// Roughly how many bytes a range takes on disk. For display and for choosing, never for limits.
+    /// Roughly how many bytes a range takes on disk. For display and for choosing, never for
+    /// limits.
     fn approximate_size<'a>(&'a self, range: &'a KeyRange) -> BoxFuture<'a, EngineResult<u64>>;
 
-    /// Writes a consistent copy of all data to `path`, which must not exist yet, while work goes on.
+    /// Writes a consistent copy of all data to `path`, which must not exist yet, while work goes
+    /// on.
     fn checkpoint<'a>(&'a self, path: &'a Path) -> BoxFuture<'a, EngineResult<()>>;
 
     /// Flushes and closes. Later calls answer [`EngineError::Unavailable`].
@@ -50,7 +53,8 @@ pub trait Engine: Send + Sync + 'static {
 /// All data as of one moment. An owned value: it may be held across requests.
 pub trait Snapshot: Send + Sync {
     /// A commit version that this snapshot is known to include, in the numbers of
-    /// [`CommitOutcome::Done`]. 0 where the engine cannot tell; then nothing may be concluded from it.
+    /// [`CommitOutcome::Done`]. 0 where the engine cannot tell; then nothing may be concluded from
+    /// it.
     fn version(&self) -> u64;
 
     /// The value of one key.
@@ -77,7 +81,8 @@ pub enum CommitOutcome {
     Done(u64),
     /// Refused: a written or guarded key changed since the snapshot. Nothing was applied.
     Conflict,
-    /// The engine cannot tell (a connection lost during the commit). Never answered by embedded engines.
+    /// The engine cannot tell (a connection lost during the commit). Never answered by embedded
+    /// engines.
     Unknown,
 }
 
@@ -125,7 +130,8 @@ impl KeyRange {
     }
 }
 
-/// The smallest key greater than every key that begins with `prefix`; none when all its bytes are `ff`.
+/// The smallest key greater than every key that begins with `prefix`; none when all its bytes are
+/// `ff`.
 pub fn prefix_successor(prefix: &[u8]) -> Option<Bytes> {
     let last = prefix.iter().rposition(|byte| *byte != 0xff)?;
     let mut successor = prefix.get(..=last)?.to_vec();
@@ -214,7 +220,8 @@ pub enum EngineError {
     /// Not reachable, closing or closed. Trying again may help.
     #[error("the storage engine is unavailable: {0}")]
     Unavailable(String),
-    /// The engine stopped taking writes to protect what it has, after a failed sync or on a full disk.
+    /// The engine stopped taking writes to protect what it has, after a failed sync or on a full
+    /// disk.
     #[error("the storage engine is read-only: {0}")]
     ReadOnly(String),
     /// Stored bytes are not what was written.

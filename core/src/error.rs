@@ -1,5 +1,6 @@
-//! The few errors a front end must tell apart. Each front end turns them into its protocol's own codes in
-//! one exhaustive `match`, so a variant is added only where some protocol answers it differently.
+//! The few errors a front end must tell apart. Each front end turns them into its protocol's own
+//! codes in one exhaustive `match`, so a variant is added only where some protocol answers it
+//! differently.
 
 use std::time::Duration;
 

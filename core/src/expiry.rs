@@ -1,5 +1,5 @@
-//! Expiry: removes items whose time has come. They are invisible from that moment on in any case; removing
-//! them by ordinary transactions keeps indexes, claims and statistics right.
+//! Expiry: removes items whose time has come. They are invisible from that moment on in any case;
+//! removing them by ordinary transactions keeps indexes, claims and statistics right.
 
 use bytes::Bytes;
 
@@ -39,7 +39,8 @@ impl Expirer {
             let marks: Vec<Bytes> = page.entries.into_iter().map(|(key, _)| key).collect();
             match remove_marked(store, &marks).await {
                 Ok(count) => removed += count,
-                // One item was being written: take them one by one, so that it does not hold up the rest.
+                // One item was being written: take them one by one, so that it does not hold up the
+                // rest.
                 Err(Error::Conflict) => {
                     for mark in marks.chunks(1) {
                         removed += remove_marked(store, mark).await.or_else(ignore_conflict)?;

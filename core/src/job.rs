@@ -1,8 +1,9 @@
 //! Jobs: long work on a container that goes on beside reads and writes and survives a crash.
 //!
-//! A job is a record in the store, written by the same transaction that changed the container's definition
-//! to begin it, and removed by the one that ends it. Whoever holds its lease works on it in small
-//! transactions, each of which saves how far it got. After a crash the next owner goes on from there.
+//! A job is a record in the store, written by the same transaction that changed the container's
+//! definition to begin it, and removed by the one that ends it. Whoever holds its lease works on it
+//! in small transactions, each of which saves how far it got. After a crash the next owner goes on
+//! from there.
 
 use std::time::Duration;
 

@@ -2,15 +2,15 @@
 //!
 //! | what | key | value |
 //! |---|---|---|
-//! | catalog entry | `c` · api · database · name | container definition; the database's own has no name |
+//! | catalog entry | `c` · api · database · name | definition; a database's own has no name |
 //! | definition version | `v` · storage id | version, owner's name: what each write guards |
 //! | item | `i` · storage id · locator | version · expiry · body |
-//! | index entry | `x` · storage id · index id · value · locator | what a front end chose to cover |
+//! | index entry | `x` · storage id · index id · value · locator | what a front end covers |
 //! | unique claim | `u` · storage id · index id · value | locator |
 //! | expiry entry | `e` · time · storage id · locator | empty |
 //! | partition map | `p` · storage id · lower token | partition |
 //! | statistics | `n` · storage id · `p` · partition id | tally of a physical partition |
-//! | | `n` · storage id · `l` · token · partition key | tally of a logical partition, where counted |
+//! | | `n` · storage id · `l` · token · partition key | tally of a logical one, where counted |
 //! | change log | `l` | reserved |
 //! | system | `s` · area · … | format, sequences, jobs, storage ids to reap |
 
@@ -274,8 +274,8 @@ pub fn parse_system(key: &[u8]) -> Option<&[u8]> {
     Some(input)
 }
 
-/// Every range in which a container's own data lies; its catalog entry, its version and the expiry marks,
-/// which are ordered by time, lie elsewhere.
+/// Every range in which a container's own data lies; its catalog entry, its version and the expiry
+/// marks, which are ordered by time, lie elsewhere.
 pub fn all_of_storage(storage: StorageId) -> [KeyRange; 5] {
     [ITEM, INDEX, CLAIM, PARTITION, STATISTICS]
         .map(|prefix| KeyRange::prefix(key(prefix, |out| put_u64(out, storage))))

@@ -1,8 +1,8 @@
 //! Latches for hot items: writers of one key queue up instead of conflicting again and again.
 //!
 //! Never needed for correctness, which is the engine's: a latch only spares retries. Taken for one
-//! statement's read-modify-write, never across a client's round trip, and always in the order of the
-//! stripes, so that two statements cannot wait for each other.
+//! statement's read-modify-write, never across a client's round trip, and always in the order of
+//! the stripes, so that two statements cannot wait for each other.
 
 use std::hash::{BuildHasher, RandomState};
 

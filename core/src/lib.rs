@@ -1,11 +1,12 @@
-//! The partitioned core of Tessera: everything the front ends share, and no protocol, disk or socket.
+//! The partitioned core of Tessera: everything the front ends share, and no protocol, disk or
+//! socket.
 //!
-//! A [`store::Store`] sits on an [`engine::Engine`]. A [`transaction::Transaction`] reads and writes
-//! [`item::Item`]s of [`container::Container`]s; items are found by [`locator::Locator`]: token, partition
-//! key, row key. A container's [`partition_map::PartitionMap`] says which physical partition holds which
-//! tokens; splitting one only changes that map. Whatever is done is counted, and
-//! [`throughput::Meter`] turns the counts into request units. Where the core must know what a body means,
-//! it asks the front end's [`model::Model`]. All keys are listed in [`key`].
+//! A [`store::Store`] sits on an [`engine::Engine`]. A [`transaction::Transaction`] reads and
+//! writes [`item::Item`]s of [`container::Container`]s; items are found by [`locator::Locator`]:
+//! token, partition key, row key. A container's [`partition_map::PartitionMap`] says which physical
+//! partition holds which tokens; splitting one only changes that map. Whatever is done is counted,
+//! and [`throughput::Meter`] turns the counts into request units. Where the core must know what a
+//! body means, it asks the front end's [`model::Model`]. All keys are listed in [`key`].
 
 pub mod background;
 pub mod catalog;

@@ -27,7 +27,8 @@ const CAPABILITIES: Capabilities = Capabilities {
 
 const RECENT_COMMITS_BYTES: usize = 16 << 20;
 
-/// The version of the empty engine. Not 0, which would mean that a snapshot cannot tell its version.
+/// The version of the empty engine. Not 0, which would mean that a snapshot cannot tell its
+/// version.
 const FIRST_VERSION: u64 = 1;
 
 /// An ordered map in memory: the whole engine contract, but nothing outlives the process.
@@ -208,6 +209,14 @@ struct MemorySnapshot {
     shared: Arc<Shared>,
 }
 
+impl MemorySnapshot {
+    /// Reads never wait, so a task with many of them must be made to step aside.
+    async fn ready(&self) -> EngineResult<()> {
+        tokio::task::coop::consume_budget().await;
+        self.shared.check_open()
+    }
+}
+
 impl Snapshot for MemorySnapshot {
     fn version(&self) -> u64 {
         self.version
@@ -215,7 +224,7 @@ impl Snapshot for MemorySnapshot {
 
     fn get<'a>(&'a self, key: &'a [u8]) -> BoxFuture<'a, EngineResult<Option<Bytes>>> {
         Box::pin(async move {
-            self.shared.check_open()?;
+            self.ready().await?;
             Ok(self.entries.get(key).cloned())
         })
     }
@@ -225,7 +234,7 @@ impl Snapshot for MemorySnapshot {
         keys: &'a [Bytes],
     ) -> BoxFuture<'a, EngineResult<Vec<Option<Bytes>>>> {
         Box::pin(async move {
-            self.shared.check_open()?;
+            self.ready().await?;
             Ok(keys
                 .iter()
                 .map(|key| self.entries.get(key).cloned())
@@ -235,7 +244,7 @@ impl Snapshot for MemorySnapshot {
 
     fn scan<'a>(&'a self, scan: &'a Scan) -> BoxFuture<'a, EngineResult<Page>> {
         Box::pin(async move {
-            self.shared.check_open()?;
+            self.ready().await?;
             if scan.range.is_empty() {
                 return Ok(Page::default());
             }

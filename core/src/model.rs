@@ -8,8 +8,8 @@ use crate::item::Item;
 use crate::key::IndexId;
 use crate::locator::Locator;
 
-/// A front end's knowledge of its own items. The core asks it when an item is written, when an index is
-/// built and when a container is relocated; answers must depend on the arguments alone.
+/// A front end's knowledge of its own items. The core asks it when an item is written, when an
+/// index is built and when a container is relocated; answers must depend on the arguments alone.
 pub trait Model: Send + Sync + 'static {
     /// The entries that `item` has in `indexes`. An index may get none (sparse, partial) or several
     /// (multikey).
@@ -20,8 +20,8 @@ pub trait Model: Send + Sync + 'static {
         item: &Item,
     ) -> Result<Vec<IndexEntry>>;
 
-    /// Where `item` lies under `target`, the definition of the storage it is relocated to. An item that
-    /// cannot be placed there is [`Error::Rejected`].
+    /// Where `item` lies under `target`, the definition of the storage it is relocated to. An item
+    /// that cannot be placed there is [`Error::Rejected`].
     fn relocate(&self, target: &Definition, item: &Item) -> Result<Locator>;
 }
 
@@ -39,8 +39,9 @@ pub struct IndexEntry {
 /// Index values longer than this are shortened.
 pub const MAX_INDEX_VALUE_BYTES: usize = 1_024;
 
-/// An index value of bounded length. A longer value becomes a prefix of it and its hash: equal values stay
-/// equal and order holds up to the prefix, so a reader asks for the bounded value and checks the item.
+/// An index value of bounded length. A longer value becomes a prefix of it and its hash: equal
+/// values stay equal and order holds up to the prefix, so a reader asks for the bounded value and
+/// checks the item.
 pub fn bounded_value(value: Bytes) -> Bytes {
     use md5::{Digest, Md5};
 

@@ -43,8 +43,8 @@ pub(crate) async fn scan(
     }
 }
 
-/// Lays the writes over a page. Only writes within the part of the range that the page covers count; those
-/// behind its last key belong to later pages.
+/// Lays the writes over a page. Only writes within the part of the range that the page covers
+/// count; those behind its last key belong to later pages.
 fn merge(stored: Page, writes: &WriteSet, scan: &Scan) -> Page {
     let mut covered = scan.range.clone();
     if let (true, Some((last, _))) = (stored.more, stored.entries.last()) {

@@ -1,9 +1,10 @@
 //! The partition map of a container: which physical partition holds which tokens.
 //!
-//! Partitions are contiguous token ranges that always tile the whole ring, so each token lies in exactly
-//! one. All items of a logical partition have one token, so a split can never cut one in two. Splits and
-//! merges come in two steps: first the partitions concerned name their heirs, and from then on writers
-//! count into the heirs' tallies too; then the heirs take over. See `crate::split` for why.
+//! Partitions are contiguous token ranges that always tile the whole ring, so each token lies in
+//! exactly one. All items of a logical partition have one token, so a split can never cut one in
+//! two. Splits and merges come in two steps: first the partitions concerned name their heirs, and
+//! from then on writers count into the heirs' tallies too; then the heirs take over. See
+//! `crate::split` for why.
 
 use serde::{Deserialize, Serialize};
 
@@ -46,7 +47,8 @@ pub struct Heir {
     pub first: i64,
 }
 
-/// What is stored for each partition; its first token is in the key, its last follows from its neighbour.
+/// What is stored for each partition; its first token is in the key, its last follows from its
+/// neighbour.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct PartitionRecord {
     pub(crate) id: PartitionId,
@@ -77,8 +79,8 @@ impl PartitionMap {
         Self::tile(records.collect())
     }
 
-    /// A map from its stored records, by first token. They must start at the first token of the ring and
-    /// have no number twice.
+    /// A map from its stored records, by first token. They must start at the first token of the
+    /// ring and have no number twice.
     pub(crate) fn from_records(records: Vec<(i64, PartitionRecord)>) -> Result<Self> {
         let starts_at_ring_start = records.first().is_some_and(|(first, _)| *first == i64::MIN);
         let ascending = records.is_sorted_by(|(a, _), (b, _)| a < b);

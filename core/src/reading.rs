@@ -1,7 +1,8 @@
 //! Reading items: by locator, by range of the container's order, by index.
 //!
-//! Each method counts what it looks at; charges follow from that. Expired items are looked at and not
-//! returned, so a page may hold fewer items than were examined, even none, and still have a continuation.
+//! Each method counts what it looks at; charges follow from that. Expired items are looked at and
+//! not returned, so a page may hold fewer items than were examined, even none, and still have a
+//! continuation.
 
 use std::ops::Bound;
 
@@ -184,8 +185,8 @@ impl Transaction {
         })
     }
 
-    /// One page of index entries, ordered by value, then by locator. A query by index asks every partition
-    /// of the container, and its first page is charged so.
+    /// One page of index entries, ordered by value, then by locator. A query by index asks every
+    /// partition of the container, and its first page is charged so.
     pub async fn scan_index(
         &mut self,
         container: &Container,
@@ -312,7 +313,8 @@ fn last_token_before(end: &[u8]) -> Option<i64> {
     })
 }
 
-/// The range from which a page goes on. A token comes from a client, so it can only ever narrow a range.
+/// The range from which a page goes on. A token comes from a client, so it can only ever narrow a
+/// range.
 fn resumed(container: &Container, scan: &Scan, continuation: &Continuation) -> Result<Scan> {
     if continuation.storage != container.storage() {
         return Err(Error::InvalidContinuation(

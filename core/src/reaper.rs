@@ -1,8 +1,9 @@
 //! The reaper: deletes in the background what a drop, a truncate or a rebuild left behind.
 //!
-//! Dropping a container only forgets its storage id and notes it here. The reaper then deletes the data in
-//! bounded steps. Few leftovers are deleted key by key, because range tombstones would make later reads
-//! slow if ten thousand small containers came and went; many are deleted range by range.
+//! Dropping a container only forgets its storage id and notes it here. The reaper then deletes the
+//! data in bounded steps. Few leftovers are deleted key by key, because range tombstones would make
+//! later reads slow if ten thousand small containers came and went; many are deleted range by
+//! range.
 
 use bytes::Bytes;
 
@@ -32,8 +33,8 @@ fn parse_reap_key(key: &[u8]) -> Option<(StorageId, Option<IndexId>)> {
     Some((storage, (index != WHOLE_STORAGE).then_some(index)))
 }
 
-/// Remembers where the reaper is. Storage ids only grow, so what was reaped lies before; starting there
-/// spares stepping over the tombstones of all earlier ones.
+/// Remembers where the reaper is. Storage ids only grow, so what was reaped lies before; starting
+/// there spares stepping over the tombstones of all earlier ones.
 #[derive(Default)]
 pub(crate) struct Reaper {
     position: Option<Bytes>,
@@ -42,7 +43,8 @@ pub(crate) struct Reaper {
 impl Reaper {
     /// Deletes everything that waits now.
     pub(crate) async fn reap_all(&mut self, store: &Store) -> Result<()> {
-        // An index of an old container may be dropped late: look from the start again after a full round.
+        // An index of an old container may be dropped late: look from the start again after a full
+        // round.
         loop {
             let waiting = self.waiting(store).await?;
             if waiting.is_empty() {

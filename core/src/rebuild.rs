@@ -1,10 +1,12 @@
-//! Rebuilding a container beside its traffic: building an index, or moving all items to a new storage.
+//! Rebuilding a container beside its traffic: building an index, or moving all items to a new
+//! storage.
 //!
-//! Both go the same way. One change of the catalog begins it: from then on writers maintain the new index,
-//! or write to both storages. Then all items from before are added page by page; each page guards the items
-//! it read, so that a concurrent change of one of them makes the page or the change run again. At the end
-//! one change of the catalog switches over. An item that does not fit (a second one with the same unique
-//! value, one without the new key) ends the rebuild and leaves the container as it was.
+//! Both go the same way. One change of the catalog begins it: from then on writers maintain the new
+//! index, or write to both storages. Then all items from before are added page by page; each page
+//! guards the items it read, so that a concurrent change of one of them makes the page or the
+//! change run again. At the end one change of the catalog switches over. An item that does not fit
+//! (a second one with the same unique value, one without the new key) ends the rebuild and leaves
+//! the container as it was.
 
 use std::sync::Arc;
 
@@ -104,8 +106,8 @@ impl Store {
         .await
     }
 
-    /// Moves all items to a new storage, placed as the model says under the new schema, and waits until
-    /// that is done.
+    /// Moves all items to a new storage, placed as the model says under the new schema, and waits
+    /// until that is done.
     pub async fn relocate(
         &self,
         name: &ContainerName,

@@ -1,8 +1,8 @@
 //! Changing the catalog: create, drop, truncate, rename and alter containers.
 //!
-//! Every change is one transaction that rewrites the container's catalog entry, its version key and the
-//! rows of its partition map. It therefore conflicts with writers of that container, who retry and see the
-//! new definition, and with nothing else.
+//! Every change is one transaction that rewrites the container's catalog entry, its version key and
+//! the rows of its partition map. It therefore conflicts with writers of that container, who retry
+//! and see the new definition, and with nothing else.
 
 use std::sync::Arc;
 
@@ -173,8 +173,8 @@ impl Store {
             .ok_or_else(|| Error::Internal("an altered container is missing".into()))
     }
 
-    /// Runs one change of the catalog to its end, also if the caller goes away: a commit whose result
-    /// never reached the cache would leave it wrong for good.
+    /// Runs one change of the catalog to its end, also if the caller goes away: a commit whose
+    /// result never reached the cache would leave it wrong for good.
     async fn change_catalog<F>(
         &self,
         name: &ContainerName,
@@ -259,7 +259,8 @@ fn write_change(
     Ok(Some(draft))
 }
 
-/// Writes the storage that a relocation fills, or leaves it behind if it was taken over or given up.
+/// Writes the storage that a relocation fills, or leaves it behind if it was taken over or given
+/// up.
 fn write_target(
     transaction: &mut Transaction,
     existing: Option<&Container>,

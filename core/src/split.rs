@@ -1,14 +1,16 @@
 //! Splitting and merging physical partitions while reads and writes go on.
 //!
-//! No data moves: items lie in token order already, and the partition map only says where one partition
-//! ends. What takes care is that statistics stay exact although many transactions count at once:
+//! No data moves: items lie in token order already, and the partition map only says where one
+//! partition ends. What takes care is that statistics stay exact although many transactions count
+//! at once:
 //!
-//! 1. One change of the catalog names the heirs. From then on every writer counts into its partition's
-//!    tally and into its heir's; writers with the old map conflict and retry.
-//! 2. At a snapshot after that, the exact tally of each heir is found: for a merge as the sum of the
-//!    parents' tallies, for a split by counting the items of the right half.
+//! 1. One change of the catalog names the heirs. From then on every writer counts into its
+//!    partition's tally and into its heir's; writers with the old map conflict and retry.
+//! 2. At a snapshot after that, the exact tally of each heir is found: for a merge as the sum of
+//!    the parents' tallies, for a split by counting the items of the right half.
 //! 3. A second change lets the heirs take over and adds to each heir's tally what it lacked at that
-//!    snapshot. Additions commute, so writes that came after the snapshot are neither lost nor counted twice.
+//!    snapshot. Additions commute, so writes that came after the snapshot are neither lost nor
+//!    counted twice.
 //!
 //! A crash in between leaves a job that does 2 and 3 again.
 
@@ -30,8 +32,8 @@ use crate::write_set::Tally;
 use crate::writing::tally_of;
 
 impl Store {
-    /// Splits a physical partition at a token, or where half of its bytes lie on either side. Answers the
-    /// numbers of the left and the right half.
+    /// Splits a physical partition at a token, or where half of its bytes lie on either side.
+    /// Answers the numbers of the left and the right half.
     pub async fn split_partition(
         &self,
         name: &ContainerName,
@@ -88,7 +90,8 @@ impl Store {
         .await
     }
 
-    /// Names heirs as `plan` says, which gets the number of the first one and answers their parents.
+    /// Names heirs as `plan` says, which gets the number of the first one and answers their
+    /// parents.
     async fn begin_repartition<F>(&self, name: &ContainerName, plan: F) -> Result<Repartitioning>
     where
         F: Fn(&mut Draft, PartitionId) -> Result<Vec<PartitionId>> + Send + Sync + 'static,

@@ -100,8 +100,8 @@ impl Store {
         Ok(Transaction::new(self.clone(), snapshot))
     }
 
-    /// Runs one statement as a transaction, again after each conflict. `items` are the keys it is known to
-    /// change: writers of the same ones wait for each other instead of conflicting.
+    /// Runs one statement as a transaction, again after each conflict. `items` are the keys it is
+    /// known to change: writers of the same ones wait for each other instead of conflicting.
     pub async fn run<T, F>(
         &self,
         items: &[(StorageId, Locator)],

@@ -1,12 +1,12 @@
 //! Request units: what an operation costs.
 //!
-//! The cost of an operation is computed from what the core counted while doing it, so the same operation
-//! on the same data always costs the same. The published points of the service are met: a point read of
-//! 1 KB is 1 request unit and of 100 KB is 10, an insert of 1 KB without indexes is 5.5, a replace is twice
-//! an insert. Between those points the formulas are ours.
+//! The cost of an operation is computed from what the core counted while doing it, so the same
+//! operation on the same data always costs the same. The published points of the service are met: a
+//! point read of 1 KB is 1 request unit and of 100 KB is 10, an insert of 1 KB without indexes is
+//! 5.5, a replace is twice an insert. Between those points the formulas are ours.
 //!
-//! Charges are kept for each physical partition ([`Meter`]), because each has its own budget. Holding a
-//! request back when a budget is used up belongs here too; nothing is throttled yet.
+//! Charges are kept for each physical partition ([`Meter`]), because each has its own budget.
+//! Holding a request back when a budget is used up belongs here too; nothing is throttled yet.
 
 use std::fmt;
 use std::iter::Sum;
@@ -144,7 +144,8 @@ pub struct Meter {
 }
 
 impl Meter {
-    /// One item asked for by its locator; `bytes` is 0 if it was not there, which costs as a small read.
+    /// One item asked for by its locator; `bytes` is 0 if it was not there, which costs as a small
+    /// read.
     pub(crate) fn point_read(&mut self, place: (StorageId, PartitionId), bytes: usize) {
         let work = self.of(place);
         work.examined += 1;

@@ -1,7 +1,7 @@
 //! A transaction: reads of one moment and buffered writes, committed at once or not at all.
 //!
-//! One transaction may touch many containers and partitions. Reading items is in `crate::reading`, writing
-//! them in `crate::writing`. A transaction that only reads is simply dropped.
+//! One transaction may touch many containers and partitions. Reading items is in `crate::reading`,
+//! writing them in `crate::writing`. A transaction that only reads is simply dropped.
 
 use std::sync::Arc;
 
@@ -94,8 +94,8 @@ impl Transaction {
         }
     }
 
-    /// Refuses the commit if the container's definition or partition map changed meanwhile: a cached
-    /// definition can never miss a new index, and tallies always go to the right partition.
+    /// Refuses the commit if the container's definition or partition map changed meanwhile: a
+    /// cached definition can never miss a new index, and tallies always go to the right partition.
     pub(crate) fn guard_definition(&mut self, container: &Container) {
         let storage = container.storage();
         if !self.guarded.contains(&storage) {

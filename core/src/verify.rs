@@ -18,8 +18,8 @@ use crate::write_set::Tally;
 use crate::writing::{index_entries, is_unique, tally_of};
 
 impl Store {
-    /// Reads all of a container at one moment and lists every disagreement, one sentence each. An empty
-    /// list means that it is sound.
+    /// Reads all of a container at one moment and lists every disagreement, one sentence each. An
+    /// empty list means that it is sound.
     pub async fn verify(&self, name: &ContainerName) -> Result<Vec<String>> {
         let mut transaction = self.begin().await?;
         let container = transaction.container(name).await?;

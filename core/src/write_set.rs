@@ -73,8 +73,8 @@ impl Tally {
 
 /// Everything one transaction wants to change, and what must not have changed meanwhile.
 ///
-/// Range deletes apply first, then the writes of single keys, then the tallies; `delete_range` keeps that
-/// equal to the order of the calls by dropping the buffered writes it covers.
+/// Range deletes apply first, then the writes of single keys, then the tallies; `delete_range`
+/// keeps that equal to the order of the calls by dropping the buffered writes it covers.
 #[derive(Clone, Debug, Default)]
 pub struct WriteSet {
     writes: BTreeMap<Bytes, Write>,
@@ -114,8 +114,8 @@ impl WriteSet {
         }
     }
 
-    /// Adds to the tally under `key`. Keys that hold tallies are written in no other way, except that
-    /// they may be deleted.
+    /// Adds to the tally under `key`. Keys that hold tallies are written in no other way, except
+    /// that they may be deleted.
     pub fn add(&mut self, key: Bytes, delta: Tally) {
         self.bytes += key.len() + Tally::ENCODED_LEN;
         let sum = self.tallies.entry(key).or_default();

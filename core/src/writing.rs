@@ -140,8 +140,8 @@ impl Transaction {
         self.meter.written(container.place(locator.token), charge);
     }
 
-    /// Counts into the tallies of the physical partition, of its heir while it is being split or merged,
-    /// and of the logical partition where those are counted.
+    /// Counts into the tallies of the physical partition, of its heir while it is being split or
+    /// merged, and of the logical partition where those are counted.
     fn tally(&mut self, container: &Container, locator: &Locator, delta: Tally) {
         if delta.is_zero() {
             return;
@@ -219,8 +219,8 @@ impl Transaction {
         Ok(unique)
     }
 
-    /// Gives a unique value up. While its index is being built an item may not hold its own value yet, and
-    /// another one may: that claim stays.
+    /// Gives a unique value up. While its index is being built an item may not hold its own value
+    /// yet, and another one may: that claim stays.
     async fn release_claim(
         &mut self,
         container: &Container,
@@ -261,8 +261,9 @@ impl Transaction {
         }
     }
 
-    /// Repeats a write in the storage that a relocation is filling. A claim there says which item of the
-    /// old storage a place belongs to, so that two items that meet at one new place are noticed.
+    /// Repeats a write in the storage that a relocation is filling. A claim there says which item
+    /// of the old storage a place belongs to, so that two items that meet at one new place are
+    /// noticed.
     async fn mirror(
         &mut self,
         shadow: &Arc<Container>,
@@ -292,8 +293,8 @@ impl Transaction {
         }
     }
 
-    /// What the new storage holds of `old`, if it was copied already. If not, the absence of its claim is
-    /// guarded: otherwise a copy made meanwhile would outlive the item.
+    /// What the new storage holds of `old`, if it was copied already. If not, the absence of its
+    /// claim is guarded: otherwise a copy made meanwhile would outlive the item.
     async fn copied(&mut self, shadow: &Arc<Container>, old: &Item) -> Result<Option<Item>> {
         // An item that cannot be placed was never copied; the relocation ends with that error.
         let Ok(place) = shadow.model.relocate(&shadow.definition, old) else {

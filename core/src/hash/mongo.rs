@@ -1,9 +1,9 @@
 //! MongoDB's hashed value of a field, as its hashed indexes and hashed shard keys compute it.
 //!
-//! The first eight bytes, little-endian, of an MD5 over the seed, the canonical type of the element and a
-//! normalized form of its value. Numbers of all types hash as the 64-bit integer they truncate to, so that
-//! 1, 1.0 and 1.9 meet. This module knows the rules, not BSON: the front end walks its own values and calls
-//! one method for each, in document order.
+//! The first eight bytes, little-endian, of an MD5 over the seed, the canonical type of the element
+//! and a normalized form of its value. Numbers of all types hash as the 64-bit integer they
+//! truncate to, so that 1, 1.0 and 1.9 meet. This module knows the rules, not BSON: the front end
+//! walks its own values and calls one method for each, in document order.
 
 use md5::{Digest, Md5};
 
@@ -26,8 +26,8 @@ pub struct ValueHasher {
 }
 
 impl ValueHasher {
-    /// Starts a hash. The seed is 0 for a key of one field; further hashed fields chain on the hash of
-    /// the field before, truncated to 32 bits.
+    /// Starts a hash. The seed is 0 for a key of one field; further hashed fields chain on the hash
+    /// of the field before, truncated to 32 bits.
     pub fn new(seed: i32) -> Self {
         let mut digest = Md5::new();
         digest.update(seed.to_le_bytes());
@@ -36,8 +36,8 @@ impl ValueHasher {
 
     /// A number that fits an integer, or was truncated to one by [`truncate`].
     ///
-    /// In this method and the next ones `name` is that of a field inside a document, or the position
-    /// inside an array; the hashed field itself has none.
+    /// In this method and the next ones `name` is that of a field inside a document, or the
+    /// position inside an array; the hashed field itself has none.
     pub fn number(&mut self, name: Option<&str>, value: i64) {
         self.element(name, NUMBER, &value.to_le_bytes());
     }
@@ -57,8 +57,8 @@ impl ValueHasher {
         self.begin(name, NULL);
     }
 
-    /// Any value whose hashed form is its BSON bytes: object ids, dates, binary data, MinKey and so on.
-    /// `canonical_type` is MongoDB's sort class of the type.
+    /// Any value whose hashed form is its BSON bytes: object ids, dates, binary data, MinKey and so
+    /// on. `canonical_type` is MongoDB's sort class of the type.
     pub fn element(&mut self, name: Option<&str>, canonical_type: i32, value: &[u8]) {
         self.begin(name, canonical_type);
         self.digest.update(value);
@@ -96,8 +96,8 @@ impl ValueHasher {
     }
 }
 
-/// A double as its hash sees it: truncated towards zero; NaN is 0 and what lies outside saturates, except
-/// that 2^63 itself becomes −2^63, as the conversion on MongoDB's reference platform does.
+/// A double as its hash sees it: truncated towards zero; NaN is 0 and what lies outside saturates,
+/// except that 2^63 itself becomes −2^63, as the conversion on MongoDB's reference platform does.
 pub fn truncate(value: f64) -> i64 {
     const TWO_TO_63: f64 = 9_223_372_036_854_775_808.0;
     if value == TWO_TO_63 {

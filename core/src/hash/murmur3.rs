@@ -1,8 +1,8 @@
 //! Cassandra's Murmur3 token, bit for bit.
 //!
-//! MurmurHash3 x64 128 with seed 0, of which the first half is the token, with Cassandra's two departures:
-//! bytes of the tail are sign-extended before they are shifted, and `i64::MIN` becomes `i64::MAX`, because
-//! the smallest token stands for "before everything" (and for the empty key).
+//! MurmurHash3 x64 128 with seed 0, of which the first half is the token, with Cassandra's two
+//! departures: bytes of the tail are sign-extended before they are shifted, and `i64::MIN` becomes
+//! `i64::MAX`, because the smallest token stands for "before everything" (and for the empty key).
 
 const C1: u64 = 0x87c3_7b91_1142_53d5;
 const C2: u64 = 0x4cf5_ad43_2745_937f;
@@ -76,8 +76,8 @@ fn finish(mut hash: u64) -> u64 {
     hash ^ (hash >> 33)
 }
 
-/// The serialized form of a partition key of several columns: for each its length, its bytes and a zero.
-/// None if a column is longer than 65,535 bytes.
+/// The serialized form of a partition key of several columns: for each its length, its bytes and a
+/// zero. None if a column is longer than 65,535 bytes.
 pub fn composite_key<'a>(columns: impl IntoIterator<Item = &'a [u8]>) -> Option<Vec<u8>> {
     let mut key = Vec::new();
     for column in columns {

@@ -1,5 +1,5 @@
-//! An engine that lets a test act at the very moment before a certain commit: interleavings that would
-//! otherwise be a matter of luck.
+//! An engine that lets a test act at the very moment before a certain commit: interleavings that
+//! would otherwise be a matter of luck.
 
 use std::path::Path;
 use std::sync::{Arc, Mutex};

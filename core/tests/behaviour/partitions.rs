@@ -1,9 +1,11 @@
-//! Physical partitions: splits and merges beside running work, with exact statistics and whole scans.
+//! Physical partitions: splits and merges beside running work, with exact statistics and whole
+//! scans.
 
 use std::collections::BTreeSet;
 
 use crate::support::*;
 use proptest::prelude::*;
+use tessera_core::continuation::Continuation;
 use tessera_core::item::NewItem;
 use tessera_core::locator::Locator;
 use tessera_core::reading::{PageRequest, Span};
@@ -151,7 +153,8 @@ proptest! {
                 seen.extend(found.items.into_iter().map(|item| item.locator));
                 if let Some((split, token)) = changes.next() {
                     let id = container.partitions.locate(token).id;
-                    // A token at the edge of a partition or the last partition is refused: no matter.
+                    // A token at the edge of a partition or the last partition is refused: no
+                    // matter.
                     let _refused = if split {
                         store.split_partition(&name("c"), id, Some(token)).await.is_err()
                     } else {
@@ -159,7 +162,7 @@ proptest! {
                     };
                 }
                 page.continuation = found.continuation.map(|continuation| {
-                    tessera_core::continuation::Continuation::decode(&continuation.encode()).unwrap()
+                    Continuation::decode(&continuation.encode()).unwrap()
                 });
                 if page.continuation.is_none() {
                     break;

@@ -1,7 +1,7 @@
 //! What the core's tests share: a model of small text items, and a store on the memory engine.
 //!
-//! A body is `field=value` pairs separated by `;`. An index named `mail` holds every value of `mail`; a
-//! relocation places items by the field that the new schema names.
+//! A body is `field=value` pairs separated by `;`. An index named `mail` holds every value of
+//! `mail`; a relocation places items by the field that the new schema names.
 
 use std::collections::HashMap;
 use std::sync::Arc;
