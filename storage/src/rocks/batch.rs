@@ -1,0 +1,82 @@
+//! Several write sets as one RocksDB batch.
+
+use std::collections::HashMap;
+
+use bytes::Bytes;
+use rocksdb::WriteBatch;
+use tessera_core::engine::KeyRange;
+use tessera_core::write_set::{Tally, Write, WriteSet};
+
+use super::MAX_KEY_BYTES;
+use super::log_check::sync_mark;
+
+/// A RocksDB batch in the making. Additions to one tally are summed until something else must come
+/// after them: a thousand commits that add to one tally cost one merge.
+pub(super) struct Batch {
+    batch: WriteBatch,
+    tallies: HashMap<Bytes, Tally>,
+}
+
+impl Batch {
+    /// An empty batch, to be written when everything up to `synced_sequence` is synced.
+    pub(super) fn new(synced_sequence: u64) -> Self {
+        let mut batch = WriteBatch::default();
+        // First in the batch, where `log_check` looks for it.
+        batch.put_log_data(sync_mark(synced_sequence));
+        Self {
+            batch,
+            tallies: HashMap::new(),
+        }
+    }
+
+    /// Adds what `writes` does, behind everything added before.
+    pub(super) fn apply(&mut self, writes: &WriteSet) {
+        if self.must_follow_tallies(writes) {
+            self.flush_tallies();
+        }
+        for range in writes.range_deletes() {
+            self.delete_range(range);
+        }
+        for (key, write) in writes.writes() {
+            match write {
+                Write::Put(value) => self.batch.put(key, value),
+                Write::Delete => self.batch.delete(key),
+            }
+        }
+        for (key, delta) in writes.tallies() {
+            let sum = self.tallies.entry(key.clone()).or_default();
+            *sum = sum.plus(*delta);
+        }
+    }
+
+    /// The finished batch.
+    pub(super) fn finish(mut self) -> WriteBatch {
+        self.flush_tallies();
+        self.batch
+    }
+
+    fn must_follow_tallies(&self, writes: &WriteSet) -> bool {
+        !self.tallies.is_empty()
+            && (!writes.range_deletes().is_empty()
+                || writes
+                    .writes()
+                    .keys()
+                    .any(|key| self.tallies.contains_key(key)))
+    }
+
+    fn flush_tallies(&mut self) {
+        for (key, sum) in self.tallies.drain() {
+            self.batch.merge(key, sum.encode());
+        }
+    }
+
+    fn delete_range(&mut self, range: &KeyRange) {
+        match &range.end {
+            Some(end) => self.batch.delete_range(&range.start, end),
+            // RocksDB wants an end, and this is greater than every key there can be.
+            None => self
+                .batch
+                .delete_range(range.start.as_ref(), &[0xff; MAX_KEY_BYTES + 1]),
+        }
+    }
+}

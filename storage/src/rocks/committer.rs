@@ -1,0 +1,227 @@
+//! The commit thread: drains the queue, decides conflicts, writes one batch, syncs once, answers
+//! all.
+
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::time::{Duration, Instant};
+
+use rocksdb::WriteOptions;
+use tessera_core::engine::{CommitOutcome, EngineError, EngineResult};
+use tessera_core::recent_commits::RecentCommits;
+use tessera_core::write_set::WriteSet;
+use tokio::sync::{OwnedSemaphorePermit, oneshot};
+
+use super::batch::Batch;
+use super::database::Database;
+use super::shared::Shared;
+use crate::Durability;
+
+/// Longest time that an answered commit stays unsynced under [`Durability::Periodic`].
+const SYNC_INTERVAL: Duration = Duration::from_millis(100);
+/// Commits beyond this wait for the next batch, so that a flood of large ones does not delay the
+/// answer to small ones without end.
+const MAX_BATCH_BYTES: usize = 8 << 20;
+
+/// What the commit thread is asked.
+pub(super) enum Message {
+    /// Commit a write set.
+    Commit(Commit),
+    /// Finish what waits, sync, and end.
+    Stop,
+}
+
+/// A write set on its way, and who waits for it.
+pub(super) struct Commit {
+    pub(super) base_version: u64,
+    pub(super) writes: WriteSet,
+    pub(super) answer: oneshot::Sender<EngineResult<CommitOutcome>>,
+    /// Its place in the queue, given back when the commit is dropped.
+    pub(super) _room: OwnedSemaphorePermit,
+}
+
+/// The state of the commit thread. It alone writes to the database.
+pub(super) struct Committer {
+    database: Arc<Database>,
+    shared: Arc<Shared>,
+    queue: Receiver<Message>,
+    recent: RecentCommits,
+    version: u64,
+    durability: Durability,
+    /// Since when something written is not synced.
+    unsynced_since: Option<Instant>,
+    /// Everything up to this sequence number of RocksDB is synced.
+    synced_sequence: u64,
+}
+
+impl Committer {
+    pub(super) fn new(
+        database: Arc<Database>,
+        shared: Arc<Shared>,
+        queue: Receiver<Message>,
+        recent: RecentCommits,
+        durability: Durability,
+    ) -> Self {
+        let version = shared.committed_version();
+        // Opening writes out and syncs what the log held.
+        let synced_sequence = database.latest_sequence_number();
+        Self {
+            database,
+            shared,
+            queue,
+            recent,
+            version,
+            durability,
+            unsynced_since: None,
+            synced_sequence,
+        }
+    }
+
+    /// Serves the queue until told to stop.
+    pub(super) fn run(mut self) {
+        let mut stopping = false;
+        while !stopping {
+            match self.wait() {
+                Ok(Message::Commit(first)) => stopping = self.commit_all_waiting(first),
+                Err(RecvTimeoutError::Timeout) => self.sync(),
+                Ok(Message::Stop) | Err(RecvTimeoutError::Disconnected) => stopping = true,
+            }
+        }
+        if self.unsynced_since.is_some() {
+            self.sync();
+        }
+    }
+
+    fn wait(&self) -> Result<Message, RecvTimeoutError> {
+        match self.unsynced_since {
+            Some(since) => self
+                .queue
+                .recv_timeout(SYNC_INTERVAL.saturating_sub(since.elapsed())),
+            None => self
+                .queue
+                .recv()
+                .map_err(|_| RecvTimeoutError::Disconnected),
+        }
+    }
+
+    /// Commits `first` and what has come in behind it. Answers whether a stop was among that.
+    fn commit_all_waiting(&mut self, first: Commit) -> bool {
+        let mut bytes = first.writes.byte_size();
+        let mut commits = vec![first];
+        let mut stopping = false;
+        while bytes < MAX_BATCH_BYTES {
+            match self.queue.try_recv() {
+                Ok(Message::Commit(commit)) => {
+                    bytes += commit.writes.byte_size();
+                    commits.push(commit);
+                }
+                Ok(Message::Stop) => {
+                    stopping = true;
+                    break;
+                }
+                Err(_) => break,
+            }
+        }
+        self.commit(commits);
+        stopping
+    }
+
+    fn commit(&mut self, commits: Vec<Commit>) {
+        let next_version = self.version + 1;
+        let mut batch = Batch::new(self.synced_sequence);
+        let outcomes: Vec<EngineResult<CommitOutcome>> = commits
+            .iter()
+            .map(|commit| self.decide(commit, next_version, &mut batch))
+            .collect();
+        let applied = Ok(CommitOutcome::Done(next_version));
+        let sync_demanded = commits.iter().any(|commit| commit.writes.sync_demanded());
+        let written = if outcomes.contains(&applied) {
+            self.write(batch, next_version, sync_demanded)
+        } else if sync_demanded && self.unsynced_since.is_some() {
+            self.sync();
+            self.shared.failure().map_or(Ok(()), Err)
+        } else {
+            Ok(())
+        };
+        let mut answered = Vec::with_capacity(commits.len());
+        for (commit, outcome) in commits.into_iter().zip(outcomes) {
+            let needs_write = outcome == applied || commit.writes.sync_demanded();
+            let outcome = match &written {
+                Err(error) if needs_write => Err(error.clone()),
+                _ => outcome,
+            };
+            // Nobody listens any more if the caller gave up waiting; the commit stands all the
+            // same.
+            commit.answer.send(outcome).ok();
+            answered.push(commit.writes);
+        }
+        // Freed only now: the callers need not wait for that.
+        drop(answered);
+    }
+
+    /// Decides one commit, and adds it to the batch if it may be applied.
+    fn decide(
+        &mut self,
+        commit: &Commit,
+        version: u64,
+        batch: &mut Batch,
+    ) -> EngineResult<CommitOutcome> {
+        let writes = &commit.writes;
+        if self.recent.conflicts(commit.base_version, writes) {
+            return Ok(CommitOutcome::Conflict);
+        }
+        if writes.is_empty() {
+            return Ok(CommitOutcome::Done(self.version));
+        }
+        if let Some(failure) = self.shared.failure() {
+            return Err(failure);
+        }
+        self.recent.record(version, writes);
+        batch.apply(writes);
+        Ok(CommitOutcome::Done(version))
+    }
+
+    /// Writes the batch. After a failure RocksDB has not shown the batch to anyone, but it may be
+    /// in the log, so that nothing can be promised about what comes behind it: writing ends here.
+    fn write(
+        &mut self,
+        batch: Batch,
+        version: u64,
+        sync_demanded: bool,
+    ) -> Result<(), EngineError> {
+        let overdue = self
+            .unsynced_since
+            .is_some_and(|since| since.elapsed() >= SYNC_INTERVAL);
+        let sync = self.durability == Durability::Group || sync_demanded || overdue;
+        let mut options = WriteOptions::default();
+        options.set_sync(sync);
+        if let Err(error) = self.database.write_opt(batch.finish(), &options) {
+            self.shared.fail(&error);
+            return self.shared.failure().map_or(Ok(()), Err);
+        }
+        // A synced write also syncs everything before it.
+        if sync {
+            self.note_sync();
+        } else if self.unsynced_since.is_none() {
+            self.unsynced_since = Some(Instant::now());
+        }
+        self.version = version;
+        self.shared.publish(version);
+        Ok(())
+    }
+
+    fn sync(&mut self) {
+        match self.database.flush_wal(true) {
+            Ok(()) => self.note_sync(),
+            Err(error) => {
+                self.unsynced_since = None;
+                self.shared.fail(&error);
+            }
+        }
+    }
+
+    fn note_sync(&mut self) {
+        self.unsynced_since = None;
+        // No one else writes, so this is the last of what was just synced.
+        self.synced_sequence = self.database.latest_sequence_number();
+    }
+}

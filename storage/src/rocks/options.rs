@@ -1,0 +1,125 @@
+//! How RocksDB is set up, and how one memory setting is divided.
+
+use rocksdb::{
+    BlockBasedOptions, Cache, DBCompressionType, LogLevel, MergeOperands, Options,
+    WriteBufferManager,
+};
+use tessera_core::write_set::Tally;
+
+const MEMTABLE_BYTES: usize = 64 << 20;
+const MIN_MEMTABLE_BYTES: usize = 2 << 20;
+const SMALLEST_MEMORY: usize = 32 << 20;
+
+/// One memory setting, divided. The parts add up to it; memtables are charged to the cache.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct MemoryShares {
+    /// Block cache, memtables included.
+    pub(super) cache: usize,
+    /// Of that, what memtables may take before they are flushed.
+    pub(super) memtables: usize,
+    /// Write sets waiting for the commit thread.
+    pub(super) queue: usize,
+    /// The window of recent commits.
+    pub(super) recent_commits: usize,
+}
+
+impl MemoryShares {
+    pub(super) fn of(memory_bytes: usize) -> Self {
+        let memory = memory_bytes.max(SMALLEST_MEMORY);
+        let queue = (memory / 16).min(64 << 20);
+        let recent_commits = (memory / 16).min(128 << 20);
+        let cache = memory - queue - recent_commits;
+        Self {
+            cache,
+            memtables: (cache / 3).min(8 * MEMTABLE_BYTES),
+            queue,
+            recent_commits,
+        }
+    }
+}
+
+/// The options of the database. `create` only for a folder without data: see `folder::prepare`.
+pub(super) fn database_options(memory: MemoryShares, create: bool) -> Options {
+    let mut options = Options::default();
+    options.create_if_missing(create);
+    set_log_and_recovery(&mut options);
+    set_memory_and_files(&mut options, memory);
+    options.set_merge_operator_associative("tessera.tally", add_tallies);
+    // A tally that every write adds to would otherwise be read through thousands of operands.
+    options.set_max_successive_merges(16);
+    options
+}
+
+/// The manifest notes how long a log was when it was synced and closed, so that RocksDB notices one
+/// that is missing or was cut. How logs are read is decided in `recovery_mode`, at each opening.
+fn set_log_and_recovery(options: &mut Options) {
+    options.set_track_and_verify_wals_in_manifest(true);
+    options.set_paranoid_checks(true);
+    options.set_log_level(LogLevel::Warn);
+    options.set_keep_log_file_num(3);
+    options.set_max_log_file_size(4 << 20);
+    options.set_stats_dump_period_sec(0);
+    options.set_stats_persist_period_sec(0);
+}
+
+fn set_memory_and_files(options: &mut Options, memory: MemoryShares) {
+    let cache = Cache::new_lru_cache(memory.cache);
+    let mut tables = BlockBasedOptions::default();
+    tables.set_block_cache(&cache);
+    tables.set_bloom_filter(10.0, false);
+    tables.set_block_size(8 << 10);
+    // Index and filter blocks count against the memory setting as well.
+    tables.set_cache_index_and_filter_blocks(true);
+    tables.set_cache_index_and_filter_blocks_with_high_priority(true);
+    tables.set_pin_l0_filter_and_index_blocks_in_cache(true);
+    options.set_block_based_table_factory(&tables);
+
+    let manager =
+        WriteBufferManager::new_write_buffer_manager_with_cache(memory.memtables, false, cache);
+    options.set_write_buffer_manager(&manager);
+    options.set_write_buffer_size((memory.memtables / 2).clamp(MIN_MEMTABLE_BYTES, MEMTABLE_BYTES));
+    options.set_max_write_buffer_number(4);
+
+    options.set_compression_type(DBCompressionType::Lz4);
+    options.set_bottommost_compression_type(DBCompressionType::Zstd);
+    options.set_level_compaction_dynamic_level_bytes(true);
+    options.set_max_background_jobs(4);
+    options.set_bytes_per_sync(1 << 20);
+    options.set_max_open_files(max_open_files());
+    // Expired items and dropped containers leave runs of deletions that scans would wade through.
+    options.add_compact_on_deletion_collector_factory(1_024, 512, 0.5);
+}
+
+/// Half of what the process may open, because the other half belongs to connections.
+fn max_open_files() -> i32 {
+    let limits = std::fs::read_to_string("/proc/self/limits").unwrap_or_default();
+    let soft_limit = limits
+        .lines()
+        .find_map(|line| line.strip_prefix("Max open files"))
+        .and_then(|rest| rest.split_whitespace().next()?.parse::<i32>().ok());
+    (soft_limit.unwrap_or(1_024) / 2).clamp(64, 65_536)
+}
+
+/// Adds up a stored tally and the additions to it. Bytes that are no tally count as zero: an error
+/// here would stop compaction, and with it all writes, for a mistake in one counter.
+fn add_tallies(_key: &[u8], stored: Option<&[u8]>, added: &MergeOperands) -> Option<Vec<u8>> {
+    let decode = |encoded: &[u8]| Tally::decode(encoded).unwrap_or_default();
+    let stored = stored.map(decode).unwrap_or_default();
+    let sum = added.iter().map(decode).fold(stored, Tally::plus);
+    Some(sum.encode().to_vec())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_shares_add_up() {
+        for memory in [0, 32 << 20, 512 << 20, 8 << 30, 1 << 40] {
+            let shares = MemoryShares::of(memory);
+            let total = shares.cache + shares.queue + shares.recent_commits;
+            assert_eq!(total, memory.max(SMALLEST_MEMORY));
+            assert!(shares.memtables < shares.cache);
+        }
+    }
+}

@@ -1,0 +1,182 @@
+//! What the engine, its snapshots and the commit thread share.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::Sender;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+
+use rocksdb::ErrorKind;
+use tessera_core::engine::{CommitOutcome, EngineError, EngineResult};
+use tessera_core::write_set::WriteSet;
+use tokio::sync::{Semaphore, oneshot};
+
+use super::committer::{Commit, Message};
+use super::database::Database;
+use super::view::View;
+
+/// What the engine, its snapshots and the commit thread share.
+pub(super) struct Shared {
+    /// The newest version that every new snapshot includes.
+    committed: AtomicU64,
+    newest: Mutex<Newest>,
+    /// Why the engine stopped taking writes, once it has.
+    failure: OnceLock<String>,
+    closed: AtomicBool,
+    queue: Sender<Message>,
+    /// Bytes of write sets that may still enter the queue.
+    queue_room: Arc<Semaphore>,
+    queue_capacity: usize,
+}
+
+/// The open database, and the view of it that new snapshots share until the next commit.
+struct Newest {
+    database: Option<Arc<Database>>,
+    view: Option<Arc<View>>,
+}
+
+impl Shared {
+    pub(super) fn new(
+        database: Arc<Database>,
+        version: u64,
+        queue: Sender<Message>,
+        queue_capacity: usize,
+    ) -> Self {
+        Self {
+            committed: AtomicU64::new(version),
+            newest: Mutex::new(Newest {
+                database: Some(database),
+                view: None,
+            }),
+            failure: OnceLock::new(),
+            closed: AtomicBool::new(false),
+            queue,
+            queue_room: Arc::new(Semaphore::new(queue_capacity)),
+            queue_capacity,
+        }
+    }
+
+    /// Refuses once the engine is closed.
+    pub(super) fn check_open(&self) -> EngineResult<()> {
+        if self.closed.load(Ordering::Acquire) {
+            Err(closed())
+        } else {
+            Ok(())
+        }
+    }
+
+    /// The open database.
+    pub(super) fn database(&self) -> EngineResult<Arc<Database>> {
+        self.check_open()?;
+        self.newest().database.clone().ok_or_else(closed)
+    }
+
+    /// A view of everything committed so far.
+    pub(super) fn view(&self) -> EngineResult<Arc<View>> {
+        self.check_open()?;
+        let mut newest = self.newest();
+        if let Some(view) = &newest.view {
+            return Ok(Arc::clone(view));
+        }
+        let database = newest.database.clone().ok_or_else(closed)?;
+        // The version is read before the view is taken: a commit in between makes the view newer
+        // than its version, which can cause a needless conflict but never miss one.
+        let version = self.committed.load(Ordering::Acquire);
+        let view = Arc::new(View::take(database, version));
+        newest.view = Some(Arc::clone(&view));
+        Ok(view)
+    }
+
+    /// Makes `version` the one that new snapshots see. Called after its data is written and before
+    /// anybody is answered.
+    pub(super) fn publish(&self, version: u64) {
+        self.committed.store(version, Ordering::Release);
+        let outdated = self.newest().view.take();
+        // Outside the lock: the last owner of a view releases it in RocksDB, under RocksDB's own
+        // mutex.
+        drop(outdated);
+    }
+
+    /// The newest published version.
+    pub(super) fn committed_version(&self) -> u64 {
+        self.committed.load(Ordering::Acquire)
+    }
+
+    /// Refuses all further writes. The first cause stays.
+    pub(super) fn fail(&self, cause: &rocksdb::Error) {
+        let cause = format!(
+            "{}; free space or repair the disk, then restart",
+            cause.as_ref()
+        );
+        tracing::error!(%cause, "the storage engine turned read-only");
+        self.failure.get_or_init(|| cause);
+    }
+
+    /// The refusal of writes, once something failed.
+    pub(super) fn failure(&self) -> Option<EngineError> {
+        self.failure.get().cloned().map(EngineError::ReadOnly)
+    }
+
+    /// Hands a write set to the commit thread and waits for its answer; waits before that while the
+    /// queue is full.
+    pub(super) async fn commit(
+        &self,
+        base_version: u64,
+        writes: WriteSet,
+    ) -> EngineResult<CommitOutcome> {
+        // One greater than the whole queue takes all of it.
+        let bytes = writes.byte_size().clamp(1, self.queue_capacity);
+        let permits = u32::try_from(bytes).unwrap_or(u32::MAX);
+        let room = Arc::clone(&self.queue_room)
+            .acquire_many_owned(permits)
+            .await;
+        let room = room.map_err(|_| closed())?;
+        let (answer, outcome) = oneshot::channel();
+        let commit = Commit {
+            base_version,
+            writes,
+            answer,
+            _room: room,
+        };
+        self.queue
+            .send(Message::Commit(commit))
+            .map_err(|_| closed())?;
+        // The commit thread drops what reaches it after it was told to stop, unapplied.
+        outcome.await.unwrap_or_else(|_| Err(closed()))
+    }
+
+    /// Refuses all further calls and tells the commit thread to finish. False if that was done
+    /// before.
+    pub(super) fn begin_close(&self) -> bool {
+        if self.closed.swap(true, Ordering::AcqRel) {
+            return false;
+        }
+        self.queue_room.close();
+        // An error means that the thread is gone already.
+        self.queue.send(Message::Stop).ok();
+        true
+    }
+
+    /// Lets go of the database; it is closed when the last snapshot is gone too.
+    pub(super) fn release_database(&self) -> Option<Arc<Database>> {
+        let mut newest = self.newest();
+        newest.view = None;
+        newest.database.take()
+    }
+
+    fn newest(&self) -> MutexGuard<'_, Newest> {
+        // A thread that panicked while holding the lock must not take the engine with it.
+        self.newest.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// What a failed read means to the caller.
+pub(super) fn read_error(error: &rocksdb::Error) -> EngineError {
+    let message = error.as_ref().to_owned();
+    match error.kind() {
+        ErrorKind::Corruption => EngineError::Corrupt(message),
+        _ => EngineError::Unavailable(message),
+    }
+}
+
+fn closed() -> EngineError {
+    EngineError::Unavailable("it was closed".to_owned())
+}

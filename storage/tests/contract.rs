@@ -1,0 +1,84 @@
+//! The engine contract: one list of behaviours, run on every engine.
+//!
+//! A behaviour is an async function that takes a [`Harness`](harness::Harness), which opens the
+//! engine. Adding one is a function in `contract/` and its name in the list below.
+
+#[cfg(test)]
+#[path = "contract/harness.rs"]
+mod harness;
+#[cfg(test)]
+#[path = "contract/lifecycle.rs"]
+mod lifecycle;
+#[cfg(test)]
+#[path = "contract/ranges.rs"]
+mod ranges;
+#[cfg(test)]
+#[path = "contract/transactions.rs"]
+mod transactions;
+
+/// Makes one test of each behaviour for each engine.
+macro_rules! contract {
+    ($($module:ident :: { $($behaviour:ident),* $(,)? })*) => {
+        contract!(@engine memory Memory $($($module $behaviour)*)*);
+        contract!(@engine rocks_group RocksGroup $($($module $behaviour)*)*);
+        contract!(@engine rocks_periodic RocksPeriodic $($($module $behaviour)*)*);
+    };
+    (@engine $engine:ident $kind:ident $($module:ident $behaviour:ident)*) => {
+        #[cfg(test)]
+        mod $engine {
+            use crate::harness::{EngineKind, Harness};
+
+            $(
+                #[test]
+                fn $behaviour() {
+                    Harness::run(EngineKind::$kind, crate::$module::$behaviour);
+                }
+            )*
+        }
+    };
+}
+
+contract! {
+    transactions::{
+        a_commit_is_seen_by_the_next_snapshot_and_not_by_an_older_one,
+        a_lost_update_is_refused,
+        write_skew_is_refused_through_a_guard,
+        a_guard_on_an_absent_key_refuses_its_creation_meanwhile,
+        guards_alone_are_checked,
+        writes_to_other_keys_do_not_conflict,
+        of_32_writers_of_one_unique_value_exactly_one_wins,
+        tallies_of_32_writers_add_up_without_conflicts,
+        tallies_follow_deletes_in_commit_order,
+        the_sum_of_all_accounts_never_changes,
+        counters_incremented_with_retries_count_every_success,
+        an_empty_commit_is_done,
+        versions_grow_and_snapshots_know_theirs,
+    }
+    ranges::{
+        scans_return_the_range_in_order_and_in_reverse,
+        pages_are_bounded_by_rows_and_by_bytes,
+        a_page_has_at_least_one_entry,
+        keys_only_scans_leave_values_out,
+        empty_ranges_hold_nothing,
+        long_scans_page_through_everything_once,
+        scans_under_concurrent_writes_see_one_moment,
+        a_range_delete_removes_exactly_its_range,
+        a_range_delete_and_puts_apply_in_the_order_of_the_calls,
+        a_range_delete_without_end_removes_the_rest,
+        a_range_delete_conflicts_with_a_newer_write_in_it,
+        a_write_conflicts_with_a_newer_range_delete_over_it,
+        overlapping_range_deletes_conflict,
+        scans_skip_long_runs_of_deleted_keys,
+        approximate_size_follows_the_data,
+    }
+    lifecycle::{
+        multi_get_answers_in_order,
+        long_keys_and_large_values_come_back_whole,
+        what_is_over_a_limit_is_refused_and_nothing_is_applied,
+        a_snapshot_held_over_many_commits_reads_its_moment_and_commits_or_conflicts,
+        a_closed_engine_answers_unavailable,
+        closing_answers_every_waiting_commit,
+        reopening_finds_everything,
+        a_checkpoint_under_load_opens_and_is_consistent,
+    }
+}
