@@ -1,0 +1,254 @@
+//! What a connection is doing right now, which decides how long its peer may stay silent.
+//!
+//! Only a front end knows where a request ends, only the server may close a stalled connection.
+//! They meet here: the stream reports bytes, the front end reports requests, and
+//! [`Activity::deadline`] says when the server should give up. Without any word from the front end
+//! a plain request-reply protocol is already right: bytes begin a request, a reply ends it. A front
+//! end that keeps reading while requests run (HTTP, CQL) must hold a [`Request`] for each of them.
+
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+/// A request that keeps coming at this pace is slow, not stalled. One byte at a time is stalled.
+const MIN_BYTES_PER_SECOND: u64 = 8 * 1024;
+
+/// How long a peer may stay silent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Timeouts {
+    /// Between requests. None: for ever.
+    pub idle: Option<Duration>,
+    /// Inside a request, inside a reply, and before the first request.
+    pub stalled: Duration,
+}
+
+/// The state of one connection. Clones share it.
+#[derive(Clone, Debug)]
+pub struct Activity {
+    connection: u64,
+    timeouts: Timeouts,
+    state: Arc<Mutex<State>>,
+}
+
+#[derive(Debug)]
+struct State {
+    running: usize,
+    started: u64,
+    waiting: Waiting,
+    since: Instant,
+    bytes: u64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Waiting {
+    ForRequest,
+    ForRestOfRequest,
+}
+
+impl Activity {
+    /// A connection that was opened just now. It counts as inside a request: a peer that connects
+    /// and says nothing is stalled, not idle.
+    pub fn new(connection: u64, timeouts: Timeouts) -> Self {
+        let state = State {
+            running: 0,
+            started: 0,
+            waiting: Waiting::ForRestOfRequest,
+            since: Instant::now(),
+            bytes: 0,
+        };
+        Self {
+            connection,
+            timeouts,
+            state: Arc::new(Mutex::new(state)),
+        }
+    }
+
+    /// Notes that a whole request has arrived. Until the returned value is dropped the peer owes
+    /// nothing.
+    pub fn begin(&self) -> Request {
+        let mut state = self.lock();
+        state.running += 1;
+        state.started += 1;
+        let id = RequestId {
+            connection: self.connection,
+            number: state.started,
+        };
+        drop(state);
+        Request {
+            id,
+            activity: self.clone(),
+        }
+    }
+
+    /// For the server's stream: `count` bytes came from the peer.
+    pub fn received(&self, count: usize) {
+        let mut state = self.lock();
+        if state.waiting == Waiting::ForRequest {
+            state.wait(Waiting::ForRestOfRequest);
+        }
+        state.bytes = state
+            .bytes
+            .saturating_add(u64::try_from(count).unwrap_or(u64::MAX));
+    }
+
+    /// For the server's stream: bytes went to the peer.
+    pub fn sent(&self) {
+        self.lock().wait(Waiting::ForRequest);
+    }
+
+    /// For the server's stream: when a read that waits now has waited too long. None while requests
+    /// run.
+    pub fn deadline(&self) -> Option<Instant> {
+        let state = self.lock();
+        if state.running > 0 {
+            return None;
+        }
+        let patience = match state.waiting {
+            Waiting::ForRequest => self.timeouts.idle?,
+            Waiting::ForRestOfRequest => {
+                let earned = Duration::from_secs(state.bytes / MIN_BYTES_PER_SECOND);
+                self.timeouts.stalled.saturating_add(earned)
+            }
+        };
+        state.since.checked_add(patience)
+    }
+
+    /// The limits this connection lives under.
+    pub fn timeouts(&self) -> Timeouts {
+        self.timeouts
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        // Every change under the lock is complete on its own, so a panic elsewhere cannot leave
+        // half of one.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    fn wait(&mut self, waiting: Waiting) {
+        self.waiting = waiting;
+        self.since = Instant::now();
+        self.bytes = 0;
+    }
+}
+
+/// A request that runs. Dropping it ends it, also when its task panics.
+#[derive(Debug)]
+pub struct Request {
+    id: RequestId,
+    activity: Activity,
+}
+
+impl Request {
+    /// Names the request in logs and replies.
+    pub fn id(&self) -> RequestId {
+        self.id
+    }
+}
+
+impl Drop for Request {
+    fn drop(&mut self) {
+        let mut state = self.activity.lock();
+        state.running = state.running.saturating_sub(1);
+        if state.running == 0 {
+            state.wait(Waiting::ForRequest);
+        }
+    }
+}
+
+/// The number of a connection in this process and of a request on it, shown as `12-3`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct RequestId {
+    connection: u64,
+    number: u64,
+}
+
+impl fmt::Display for RequestId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}-{}", self.connection, self.number)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const IDLE: Duration = Duration::from_secs(1_000);
+    const STALLED: Duration = Duration::from_secs(10);
+
+    fn activity() -> Activity {
+        Activity::new(
+            7,
+            Timeouts {
+                idle: Some(IDLE),
+                stalled: STALLED,
+            },
+        )
+    }
+
+    /// Checks how long from now the deadline is, to within the second this test may take.
+    fn check(activity: &Activity, expected: Duration) {
+        let left = activity
+            .deadline()
+            .unwrap()
+            .saturating_duration_since(Instant::now());
+        assert!(
+            left <= expected && left + Duration::from_secs(1) > expected,
+            "{left:?}"
+        );
+    }
+
+    #[test]
+    fn silence_is_judged_by_where_the_peer_fell_silent() {
+        let activity = activity();
+        check(&activity, STALLED);
+        activity.received(5);
+        check(&activity, STALLED);
+        activity.sent();
+        check(&activity, IDLE);
+        activity.received(1);
+        check(&activity, STALLED);
+    }
+
+    #[test]
+    fn single_bytes_buy_no_time_and_real_progress_does() {
+        let activity = activity();
+        for _ in 0..1_000 {
+            activity.received(1);
+        }
+        check(&activity, STALLED);
+        activity.received(80 * 1024);
+        check(&activity, STALLED + Duration::from_secs(10));
+    }
+
+    #[test]
+    fn no_deadline_while_any_request_runs() {
+        let activity = activity();
+        activity.received(5);
+        let (first, second) = (activity.begin(), activity.begin());
+        assert_eq!(
+            (first.id().to_string(), second.id().to_string()),
+            ("7-1".into(), "7-2".into())
+        );
+        drop(first);
+        assert_eq!(activity.deadline(), None);
+        drop(second);
+        check(&activity, IDLE);
+    }
+
+    #[test]
+    fn without_an_idle_limit_only_stalls_end_a_connection() {
+        let activity = Activity::new(
+            1,
+            Timeouts {
+                idle: None,
+                stalled: STALLED,
+            },
+        );
+        activity.sent();
+        assert_eq!(activity.deadline(), None);
+        activity.received(1);
+        check(&activity, STALLED);
+    }
+}

@@ -1,0 +1,80 @@
+//! What `tessera serve` says once it is ready.
+
+use std::path::Path;
+use std::time::Duration;
+
+use tessera_frontend::Listener;
+use tessera_storage::Durability;
+
+use crate::front_ends::{self, Endpoint, Trust};
+use crate::settings::Config;
+use crate::tls::Tls;
+use crate::{VERSION, storage};
+
+/// What the banner is about.
+pub(crate) struct Banner<'a> {
+    pub(crate) config: &'a Config,
+    pub(crate) data: Option<&'a Path>,
+    pub(crate) tls: Option<&'a Tls>,
+    pub(crate) listeners: &'a [Listener],
+    pub(crate) took: Duration,
+}
+
+/// The banner, with a line to paste for each front end.
+pub(crate) fn text(banner: &Banner<'_>) -> String {
+    let mut lines = vec![("data", data(banner)), ("engine", engine(banner.config))];
+    lines.extend(banner.tls.map(|tls| ("tls", certificate(tls))));
+    lines.extend(banner.listeners.iter().map(|listener| {
+        (
+            listener.name,
+            format!("{:<22} {}", listener.address, connect(listener, banner.tls)),
+        )
+    }));
+    let mut text = format!("Tessera {VERSION}\n");
+    for (name, value) in lines {
+        text.push_str(&format!("  {name:<9} {value}\n"));
+    }
+    text.push_str(&format!(
+        "Ready in {} ms. Stop with Ctrl-C.\n",
+        banner.took.as_millis()
+    ));
+    text
+}
+
+fn data(banner: &Banner<'_>) -> String {
+    match banner.data {
+        Some(folder) => folder.display().to_string(),
+        None => "in memory only: gone when the server stops".to_owned(),
+    }
+}
+
+fn engine(config: &Config) -> String {
+    let name = storage::name(config);
+    match config.durability {
+        _ if config.memory => name.to_owned(),
+        Durability::Group => format!("{name}, durability group: every answered write is on disk"),
+        Durability::Periodic => {
+            format!("{name}, durability periodic: a crash may lose the last moments")
+        }
+    }
+}
+
+fn certificate(tls: &Tls) -> String {
+    let kind = match tls.trust {
+        Trust::Own(_) | Trust::Unkept => "self-signed certificate",
+        Trust::Given | Trust::Plain => "certificate",
+    };
+    format!("{kind}, SHA-256 {}", tls.fingerprint)
+}
+
+fn connect(listener: &Listener, tls: Option<&Tls>) -> String {
+    let row = front_ends::TABLE
+        .iter()
+        .find(|row| row.setting.name == listener.name);
+    let tls = tls.map_or(Trust::Plain, |tls| tls.trust.clone());
+    let endpoint = Endpoint {
+        address: listener.address,
+        tls,
+    };
+    row.map(|row| (row.connect)(&endpoint)).unwrap_or_default()
+}

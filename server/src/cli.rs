@@ -1,0 +1,154 @@
+//! The command line: one table of commands, flags made from the table of settings.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Instant;
+
+use clap::{Arg, ArgAction, ArgMatches, value_parser};
+
+use crate::error::Error;
+use crate::settings::{self, Kind, Setting, Settings, Sources};
+use crate::{VERSION, backup, output, serve};
+
+/// One command. Adding one is its file and its row in [`COMMANDS`].
+struct Command {
+    name: &'static str,
+    about: &'static str,
+    /// Which settings it takes as flags.
+    takes: fn(&Setting) -> bool,
+    /// What it takes besides settings.
+    arguments: fn() -> Vec<Arg>,
+    run: fn(&Settings, &ArgMatches, Instant) -> Result<(), Error>,
+}
+
+const COMMANDS: &[Command] = &[
+    Command {
+        name: "serve",
+        about: "Run the server",
+        takes: |_| true,
+        arguments: Vec::new,
+        run: |settings, _, started| serve::run(settings, started),
+    },
+    Command {
+        name: "config",
+        about: "Print the settings in force and where each came from, as TOML",
+        takes: |_| true,
+        arguments: Vec::new,
+        run: |settings, _, _| Ok(output::print(&settings.to_toml())?),
+    },
+    Command {
+        name: "backup",
+        about: "Copy the data to a new folder, also while the server runs on it",
+        takes: |setting| setting.name == "data",
+        arguments: || vec![target()],
+        run: |settings, matches, _| match matches.get_one::<PathBuf>("DIR") {
+            Some(target) => backup::command(settings, target),
+            None => Err(Error::Settings("backup needs a folder".to_owned())),
+        },
+    },
+];
+
+/// Runs the command that the arguments of this process name.
+pub(crate) fn run(started: Instant) -> ExitCode {
+    let matches = match parser().try_get_matches() {
+        Ok(matches) => matches,
+        Err(error) => {
+            // Help and version come this way too, and go to standard output with code 0.
+            let _printed = error.print().is_ok();
+            return ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2));
+        }
+    };
+    let Some((command, matches)) = matches.subcommand().and_then(|(name, matches)| {
+        let command = COMMANDS.iter().find(|command| command.name == name)?;
+        Some((command, matches))
+    }) else {
+        return ExitCode::from(2);
+    };
+    let sources = sources(matches).with_process_environment();
+    let outcome =
+        Settings::resolve(&sources).and_then(|settings| (command.run)(&settings, matches, started));
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            output::complain(&error);
+            error.exit_code()
+        }
+    }
+}
+
+fn parser() -> clap::Command {
+    let commands = COMMANDS.iter().map(|command| {
+        let settings = settings::all().into_iter().filter(command.takes);
+        clap::Command::new(command.name)
+            .about(command.about)
+            .args((command.arguments)())
+            .arg(config_file())
+            .args(settings.map(|setting| flag(&setting)))
+    });
+    clap::Command::new("tessera")
+        .version(VERSION)
+        .about("A partitioned database that speaks the protocols of others")
+        .subcommand_required(true)
+        .arg_required_else_help(true)
+        .subcommands(commands)
+}
+
+fn flag(setting: &Setting) -> Arg {
+    let mut help = setting.help.to_owned();
+    if let Some(default) = setting.default.filter(|_| setting.kind != Kind::Switch) {
+        help.push_str(&format!(" [default: {default}]"));
+    }
+    help.push_str(&format!(" [env: {}]", setting.variable()));
+    let flag = Arg::new(setting.name)
+        .long(setting.name)
+        .value_name(setting.placeholder)
+        .help(help);
+    match setting.kind {
+        // `--memory` is enough, and `--memory=false` overrides a file that says otherwise.
+        Kind::Switch => flag
+            .num_args(0..=1)
+            .require_equals(true)
+            .default_missing_value("true"),
+        Kind::Number | Kind::Text => flag.action(ArgAction::Set).allow_hyphen_values(true),
+    }
+}
+
+fn config_file() -> Arg {
+    Arg::new(CONFIG)
+        .long(CONFIG)
+        .value_name("FILE")
+        .value_parser(value_parser!(PathBuf))
+        .help("Read settings from this TOML file; keys are named like flags [env: TESSERA_CONFIG]")
+}
+
+const CONFIG: &str = "config";
+
+fn target() -> Arg {
+    Arg::new("DIR")
+        .required(true)
+        .value_parser(value_parser!(PathBuf))
+        .help("The folder to make; it must not exist yet, or be empty")
+}
+
+fn sources(matches: &ArgMatches) -> Sources {
+    let given = |setting: Setting| {
+        // An error means that this command does not take the flag.
+        let text = matches.try_get_one::<String>(setting.name).ok()??;
+        Some((setting.name, text.clone()))
+    };
+    Sources {
+        flags: settings::all().into_iter().filter_map(given).collect(),
+        config_flag: matches.get_one::<PathBuf>(CONFIG).cloned(),
+        ..Sources::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_parser_is_well_formed() {
+        parser().debug_assert();
+    }
+}

@@ -1,0 +1,28 @@
+//! Why a command ended: one line for a person, and an exit code.
+
+use std::io;
+use std::process::ExitCode;
+
+/// A failure of the program as a whole. Each text says what happened, where, and what to do.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Error {
+    /// What the user asked for cannot be asked for.
+    #[error("{0}")]
+    Settings(String),
+    /// It could be asked for, and did not work.
+    #[error("{0}")]
+    Failed(String),
+    /// Standard output is gone.
+    #[error("cannot write to standard output: {0}")]
+    Output(#[from] io::Error),
+}
+
+impl Error {
+    /// 2 for wrong usage, 1 for the rest.
+    pub(crate) fn exit_code(&self) -> ExitCode {
+        match self {
+            Self::Settings(_) => ExitCode::from(2),
+            Self::Failed(_) | Self::Output(_) => ExitCode::FAILURE,
+        }
+    }
+}

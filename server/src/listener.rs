@@ -1,0 +1,300 @@
+//! Accepting connections: limits, TLS, timeouts, and one task for each connection.
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use tessera_frontend::{Activity, Connection, FrontEnd, Shutdown, Stream, Timeouts};
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::task::JoinSet;
+use tokio_rustls::TlsAcceptor;
+use tracing::{Instrument, debug, info_span, warn};
+
+use crate::error::Error;
+use crate::front_ends::Row;
+use crate::timed_stream::TimedStream;
+
+/// Connections that the kernel may hold for us while we are busy accepting others.
+const BACKLOG: u32 = 1_024;
+
+/// How long to leave a failing accept alone: without free file descriptors it fails again at once.
+const ACCEPT_RETRY: Duration = Duration::from_millis(100);
+
+/// At most one line about the same trouble in this time.
+const COMPLAINT_INTERVAL: Duration = Duration::from_secs(10);
+
+/// An address that is ours but does not take connections yet, so that a port in use is found before
+/// the data is opened, and nobody connects before it is.
+pub(crate) struct Reserved {
+    pub(crate) row: &'static Row,
+    asked: SocketAddr,
+    socket: TcpSocket,
+}
+
+impl Reserved {
+    /// Takes the address `asked` for the front end in `row`.
+    pub(crate) fn new(row: &'static Row, asked: SocketAddr) -> Result<Self, Error> {
+        let socket = reserve(asked).map_err(|error| cannot_listen(row, asked, &error))?;
+        Ok(Self { row, asked, socket })
+    }
+
+    /// Starts to take connections.
+    pub(crate) fn listen(self) -> Result<TcpListener, Error> {
+        let (row, asked) = (self.row, self.asked);
+        self.socket
+            .listen(BACKLOG)
+            .map_err(|error| cannot_listen(row, asked, &error))
+    }
+
+    /// The address with its real port.
+    pub(crate) fn address(&self) -> Result<SocketAddr, Error> {
+        self.socket
+            .local_addr()
+            .map_err(|error| cannot_listen(self.row, self.asked, &error))
+    }
+}
+
+fn reserve(address: SocketAddr) -> io::Result<TcpSocket> {
+    let socket = if address.is_ipv4() {
+        TcpSocket::new_v4()
+    } else {
+        TcpSocket::new_v6()
+    }?;
+    // Without this a restart would have to wait for the old connections' last packets to time out.
+    socket.set_reuseaddr(true)?;
+    socket.bind(address)?;
+    Ok(socket)
+}
+
+fn cannot_listen(row: &Row, address: SocketAddr, error: &io::Error) -> Error {
+    let name = row.setting.name;
+    let cause = match error.kind() {
+        io::ErrorKind::AddrInUse => "another program already uses this address".to_owned(),
+        io::ErrorKind::PermissionDenied => "ports below 1024 need special permission".to_owned(),
+        io::ErrorKind::AddrNotAvailable => "this machine has no such address".to_owned(),
+        _ => error.to_string(),
+    };
+    Error::Failed(format!(
+        "cannot listen on {address} for {name}: {cause}; choose another with --{name} ADDR \
+         (port 0 takes a free one, off closes it)"
+    ))
+}
+
+/// What all connections of one front end share.
+pub(crate) struct Acceptor {
+    pub(crate) name: &'static str,
+    pub(crate) front_end: Arc<dyn FrontEnd>,
+    pub(crate) tls: Option<TlsAcceptor>,
+    pub(crate) timeouts: Timeouts,
+    pub(crate) permits: Arc<Semaphore>,
+    pub(crate) shutdown: Shutdown,
+    /// Shared by all front ends: a connection's number names it in the whole process.
+    pub(crate) connection_ids: Arc<AtomicU64>,
+}
+
+impl Acceptor {
+    /// Accepts until the server stops, then waits for the connections to end. Dropping this future
+    /// cuts them off.
+    pub(crate) async fn run(self: Arc<Self>, listener: TcpListener) {
+        let mut shutdown = self.shutdown.clone();
+        let mut connections = JoinSet::new();
+        let mut complaint = Complaint::default();
+        loop {
+            let accepted = tokio::select! {
+                accepted = listener.accept() => accepted,
+                // The panic hook has already logged what went wrong, inside the connection's span.
+                Some(_ended) = connections.join_next() => continue,
+                () = shutdown.requested() => break,
+            };
+            match accepted {
+                Ok((stream, peer)) => self.admit(stream, peer, &mut connections, &mut complaint),
+                Err(error) if is_about_one_connection(&error) => {}
+                Err(error) => {
+                    complaint.make(|missed| {
+                        warn!(front_end = self.name, %error, missed, "cannot accept connections");
+                    });
+                    tokio::time::sleep(ACCEPT_RETRY).await;
+                }
+            }
+        }
+        drop(listener);
+        while connections.join_next().await.is_some() {}
+    }
+
+    fn admit(
+        self: &Arc<Self>,
+        stream: TcpStream,
+        peer: SocketAddr,
+        connections: &mut JoinSet<()>,
+        complaint: &mut Complaint,
+    ) {
+        let Ok(permit) = Arc::clone(&self.permits).try_acquire_owned() else {
+            complaint.make(|missed| {
+                warn!(
+                    front_end = self.name, %peer, missed,
+                    "connection refused: max-connections are open"
+                );
+            });
+            return;
+        };
+        let id = self.connection_ids.fetch_add(1, Ordering::Relaxed) + 1;
+        let span = info_span!("connection", id, front_end = self.name, %peer);
+        let acceptor = Arc::clone(self);
+        connections.spawn(
+            acceptor
+                .connection(stream, peer, id, permit)
+                .instrument(span),
+        );
+    }
+
+    async fn connection(
+        self: Arc<Self>,
+        stream: TcpStream,
+        peer: SocketAddr,
+        id: u64,
+        _permit: OwnedSemaphorePermit,
+    ) {
+        debug!("opened");
+        if let Err(error) = stream.set_nodelay(true) {
+            debug!(%error, "cannot turn off delayed sending");
+        }
+        let activity = Activity::new(id, self.timeouts);
+        let stream: Box<dyn Stream> = match &self.tls {
+            None => Box::new(TimedStream::new(stream, activity.clone())),
+            Some(tls) => match self.handshake(tls, stream).await {
+                Ok(stream) => Box::new(TimedStream::new(stream, activity.clone())),
+                Err(error) => return debug!(%error, "no TLS connection"),
+            },
+        };
+        let tls = self.tls.is_some();
+        let shutdown = self.shutdown.clone();
+        let connection = Connection {
+            stream,
+            activity,
+            peer,
+            id,
+            tls,
+            shutdown,
+        };
+        self.front_end.serve(connection).await;
+        debug!("closed");
+    }
+
+    async fn handshake(
+        &self,
+        tls: &TlsAcceptor,
+        stream: TcpStream,
+    ) -> io::Result<tokio_rustls::server::TlsStream<TcpStream>> {
+        let mut shutdown = self.shutdown.clone();
+        tokio::select! {
+            finished = tokio::time::timeout(self.timeouts.stalled, tls.accept(stream)) => finished?,
+            () = shutdown.requested() => Err(io::Error::other("the server is stopping")),
+        }
+    }
+}
+
+/// A peer that went away before it was accepted says nothing about the next one.
+fn is_about_one_connection(error: &io::Error) -> bool {
+    use io::ErrorKind::{ConnectionAborted, ConnectionRefused, ConnectionReset, Interrupted};
+    matches!(
+        error.kind(),
+        ConnectionAborted | ConnectionRefused | ConnectionReset | Interrupted
+    )
+}
+
+/// Keeps a repeated complaint from filling the log.
+#[derive(Default)]
+struct Complaint {
+    last: Option<Instant>,
+    missed: u64,
+}
+
+impl Complaint {
+    /// Runs `log` with the number of complaints swallowed since the last one, or swallows this one.
+    fn make(&mut self, log: impl FnOnce(u64)) {
+        if self
+            .last
+            .is_some_and(|last| last.elapsed() < COMPLAINT_INTERVAL)
+        {
+            self.missed += 1;
+            return;
+        }
+        log(self.missed);
+        *self = Self {
+            last: Some(Instant::now()),
+            missed: 0,
+        };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::Future;
+    use std::pin::Pin;
+
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::sync::watch;
+
+    use super::*;
+
+    /// Panics on its first connection and greets on later ones.
+    struct Clumsy;
+
+    impl FrontEnd for Clumsy {
+        fn serve(
+            &self,
+            mut connection: Connection,
+        ) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
+            Box::pin(async move {
+                assert_ne!(connection.id, 1, "clumsy");
+                connection.stream.write_all(b"hello").await.unwrap();
+            })
+        }
+    }
+
+    #[tokio::test]
+    async fn a_panic_costs_only_its_own_connection() {
+        let (stop, stopping) = watch::channel(false);
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let acceptor = Acceptor {
+            name: "clumsy",
+            front_end: Arc::new(Clumsy),
+            tls: None,
+            timeouts: Timeouts {
+                idle: None,
+                stalled: Duration::from_secs(10),
+            },
+            permits: Arc::new(Semaphore::new(1)),
+            shutdown: Shutdown::new(stopping),
+            connection_ids: Arc::default(),
+        };
+        let permits = acceptor.permits.clone();
+        let running = tokio::spawn(Arc::new(acceptor).run(listener));
+        for expected in ["", "hello", "hello"] {
+            let mut text = String::new();
+            let mut stream = TcpStream::connect(address).await.unwrap();
+            stream.read_to_string(&mut text).await.unwrap();
+            assert_eq!(text, expected);
+            // The one place is given back, also by the connection that panicked.
+            drop(permits.acquire().await.unwrap());
+        }
+        stop.send_replace(true);
+        running.await.unwrap();
+    }
+
+    #[test]
+    fn repeated_complaints_are_counted_not_logged() {
+        let mut complaint = Complaint::default();
+        let mut logged = Vec::new();
+        for _ in 0..5 {
+            complaint.make(|missed| logged.push(missed));
+        }
+        complaint.last = Instant::now().checked_sub(COMPLAINT_INTERVAL);
+        complaint.make(|missed| logged.push(missed));
+        assert_eq!(logged, [0, 4]);
+    }
+}

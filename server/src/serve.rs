@@ -1,0 +1,273 @@
+//! `tessera serve`: start everything in order, run, stop everything in order.
+
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use std::time::{Duration, Instant};
+
+use tessera_core::Store;
+use tessera_core::background::Background;
+use tessera_core::engine::Engine;
+use tessera_core::store::StoreOptions;
+use tessera_frontend::{About, Listener, Shutdown, Timeouts};
+use tokio::runtime::Runtime;
+use tokio::sync::{Semaphore, watch};
+use tokio::task::JoinSet;
+use tracing::{info, warn};
+
+use crate::banner::{self, Banner};
+use crate::control::Control;
+use crate::error::Error;
+use crate::front_ends::{self, Row, Services};
+use crate::listener::{Acceptor, Reserved};
+use crate::settings::{Config, Settings};
+use crate::signals::Signals;
+use crate::tls::Tls;
+use crate::{VERSION, open_files, output, storage, telemetry};
+
+/// Work that blocks a thread and does not end must not keep the process alive.
+const LEFTOVER_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// Runs the server until it is told to stop. `started` is when the process did.
+pub(crate) fn run(settings: &Settings, started: Instant) -> Result<(), Error> {
+    telemetry::init(&settings.config);
+    for (variable, known) in &settings.suspicious {
+        warn!("{variable} is not a setting; did you mean {known}?");
+    }
+    let runtime =
+        Runtime::new().map_err(|error| Error::Failed(format!("cannot start threads: {error}")))?;
+    let outcome = runtime.block_on(serve(settings, started));
+    runtime.shutdown_timeout(LEFTOVER_TIMEOUT);
+    outcome
+}
+
+async fn serve(settings: &Settings, started: Instant) -> Result<(), Error> {
+    let config = &settings.config;
+    // What can be refused without touching the data is refused first.
+    check_exposure(settings)?;
+    let given = Tls::given(config)?;
+    let reserved = reserve(config)?;
+    open_files::prepare(config.max_connections * reserved.len());
+
+    let engine = storage::open(config)?;
+    let served = serve_data(settings, started, engine.clone(), (reserved, given)).await;
+    let closed = engine.close().await.map_err(|error| {
+        Error::Failed(format!(
+            "the data was not closed cleanly; it is checked at the next start: {error}"
+        ))
+    });
+    served.and(closed)?;
+    info!("stopped");
+    Ok(())
+}
+
+/// Runs on open data, which the caller closes however this ends.
+async fn serve_data(
+    settings: &Settings,
+    started: Instant,
+    engine: Arc<dyn Engine>,
+    (reserved, given): (Vec<Reserved>, Option<Tls>),
+) -> Result<(), Error> {
+    let config = &settings.config;
+    let options = StoreOptions {
+        models: front_ends::models(),
+        ..StoreOptions::default()
+    };
+    let store = Store::open(engine, options).await.map_err(|error| {
+        Error::Failed(format!(
+            "cannot use the data in {}: {error}",
+            config.data.display()
+        ))
+    })?;
+    let background = Background::start(store.clone());
+    let served = Server {
+        config,
+        store,
+        started,
+    }
+    .run(reserved, given)
+    .await;
+    background.stop().await;
+    served
+}
+
+/// Refuses addresses that other machines can reach, as long as anyone may do anything.
+fn check_exposure(settings: &Settings) -> Result<(), Error> {
+    let exposed = |address: &SocketAddr| !address.ip().to_canonical().is_loopback();
+    let open = settings
+        .config
+        .listen
+        .iter()
+        .find(|(_, address)| exposed(address));
+    match open {
+        Some((name, address)) if !has_users(&settings.config) => Err(Error::Settings(format!(
+            "{name} = \"{address}\" ({}) can be reached from other machines, and without users \
+             anyone there could read and change everything; this version cannot have users yet, so \
+             listen on 127.0.0.1:{} and forward the port, for example with ssh -L",
+            settings.origin(name),
+            address.port()
+        ))),
+        _ => Ok(()),
+    }
+}
+
+/// Users come with the first front end that can ask for a password; their setting is read here.
+fn has_users(_config: &Config) -> bool {
+    false
+}
+
+fn reserve(config: &Config) -> Result<Vec<Reserved>, Error> {
+    if config.listen.is_empty() {
+        return Err(Error::Settings(
+            "every front end is off, so nobody could connect; switch one on, \
+             for example with --console 127.0.0.1:8080"
+                .to_owned(),
+        ));
+    }
+    let asked = |row: &'static Row| {
+        let address = config
+            .listen
+            .iter()
+            .find(|(name, _)| *name == row.setting.name);
+        address.map(|(_, address)| Reserved::new(row, *address))
+    };
+    front_ends::TABLE.iter().filter_map(asked).collect()
+}
+
+/// A server whose store is open.
+struct Server<'a> {
+    config: &'a Config,
+    store: Store,
+    started: Instant,
+}
+
+impl Server<'_> {
+    async fn run(&self, reserved: Vec<Reserved>, given: Option<Tls>) -> Result<(), Error> {
+        let data = self.data_folder()?;
+        let tls = match given {
+            None if self.config.tls_self_signed => Some(Tls::self_signed(data.as_deref())?),
+            given => given,
+        };
+        let (stop, stopping) = watch::channel(false);
+        let shutdown = Shutdown::new(stopping);
+        // From here on a signal stops the server in order; before, it just ends the process.
+        let mut signals = Signals::install()
+            .map_err(|error| Error::Failed(format!("cannot listen for signals: {error}")))?;
+
+        let mut tasks = JoinSet::new();
+        if let Some(control) = data.as_deref().and_then(|data| self.control(data)) {
+            tasks.spawn(control.run(self.store.engine().clone(), shutdown.clone()));
+        }
+        let listeners = self.listen(reserved, tls.as_ref(), &shutdown, &mut tasks)?;
+        self.announce(data.as_deref(), tls.as_ref(), &listeners);
+
+        let signal = signals.next().await;
+        info!(signal, "stopping; a second signal stops at once");
+        signals.exit_on_next();
+        stop.send_replace(true);
+        self.finish(tasks).await;
+        Ok(())
+    }
+
+    fn data_folder(&self) -> Result<Option<PathBuf>, Error> {
+        if self.config.memory {
+            return Ok(None);
+        }
+        let data = &self.config.data;
+        let absolute = std::path::absolute(data).map_err(|error| {
+            Error::Failed(format!(
+                "cannot find the data folder {}: {error}",
+                data.display()
+            ))
+        })?;
+        Ok(Some(absolute))
+    }
+
+    /// A server that cannot be told to back up is still a server.
+    fn control(&self, data: &Path) -> Option<Control> {
+        Control::bind(data)
+            .inspect_err(|error| {
+                warn!(%error, "no control socket: backups work only while the server is stopped");
+            })
+            .ok()
+    }
+
+    fn listen(
+        &self,
+        reserved: Vec<Reserved>,
+        tls: Option<&Tls>,
+        shutdown: &Shutdown,
+        tasks: &mut JoinSet<()>,
+    ) -> Result<Vec<Listener>, Error> {
+        let listener = |reserved: &Reserved| {
+            let address = reserved.address()?;
+            Ok(Listener {
+                name: reserved.row.setting.name,
+                address,
+                tls: tls.is_some(),
+            })
+        };
+        let listeners = reserved
+            .iter()
+            .map(listener)
+            .collect::<Result<Vec<_>, Error>>()?;
+        let about = About {
+            version: VERSION,
+            engine: storage::name(self.config),
+            started: self.started,
+            listeners: listeners.clone(),
+        };
+        let services = Services {
+            store: self.store.clone(),
+            about,
+        };
+        let connection_ids = Arc::new(AtomicU64::new(0));
+        for reserved in reserved {
+            let acceptor = Acceptor {
+                name: reserved.row.setting.name,
+                front_end: (reserved.row.start)(&services),
+                tls: tls.map(|tls| tls.acceptor.clone()),
+                timeouts: Timeouts {
+                    idle: self.config.idle_timeout,
+                    stalled: self.config.read_timeout,
+                },
+                permits: Arc::new(Semaphore::new(self.config.max_connections)),
+                shutdown: shutdown.clone(),
+                connection_ids: connection_ids.clone(),
+            };
+            tasks.spawn(Arc::new(acceptor).run(reserved.listen()?));
+        }
+        Ok(listeners)
+    }
+
+    /// The banner comes last: scripts wait for it.
+    fn announce(&self, data: Option<&Path>, tls: Option<&Tls>, listeners: &[Listener]) {
+        for listener in listeners {
+            let Listener { name, address, tls } = listener;
+            info!(front_end = name, %address, tls, "listening");
+        }
+        let took = self.started.elapsed();
+        let banner = Banner {
+            config: self.config,
+            data,
+            tls,
+            listeners,
+            took,
+        };
+        if let Err(error) = output::print(&banner::text(&banner)) {
+            warn!(%error, "the start-up text could not be written to standard output");
+        }
+    }
+
+    /// Waits for what runs, but not for ever; dropping the tasks cuts off the rest.
+    async fn finish(&self, mut tasks: JoinSet<()>) {
+        let all = async { while tasks.join_next().await.is_some() {} };
+        if tokio::time::timeout(self.config.shutdown_timeout, all)
+            .await
+            .is_err()
+        {
+            warn!("some connections did not end within the shutdown-timeout and were cut off");
+        }
+    }
+}

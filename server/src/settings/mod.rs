@@ -1,0 +1,342 @@
+//! Every setting, defined once: the rows here drive the file, the environment, the flags, the help
+//! and `tessera config`.
+//!
+//! Adding a setting is a field in [`Config`] and a row in [`FIXED`]; a front end brings its own
+//! row.
+
+mod file;
+mod print;
+mod resolve;
+mod value;
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use tessera_storage::Durability;
+use tracing_subscriber::filter::LevelFilter;
+
+use crate::front_ends;
+pub(crate) use resolve::{Settings, Sources};
+
+/// What the server runs with, parsed and checked.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Config {
+    pub(crate) memory: bool,
+    pub(crate) data: PathBuf,
+    pub(crate) durability: Durability,
+    pub(crate) memory_limit_bytes: usize,
+    /// The front ends that are not off, by name, with their addresses.
+    pub(crate) listen: Vec<(&'static str, SocketAddr)>,
+    pub(crate) max_connections: usize,
+    pub(crate) idle_timeout: Option<Duration>,
+    pub(crate) read_timeout: Duration,
+    pub(crate) shutdown_timeout: Duration,
+    pub(crate) tls_cert: Option<PathBuf>,
+    pub(crate) tls_key: Option<PathBuf>,
+    pub(crate) tls_self_signed: bool,
+    pub(crate) log: LogFormat,
+    pub(crate) log_level: LevelFilter,
+}
+
+/// How log lines are written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum LogFormat {
+    Text,
+    Json,
+}
+
+/// One setting: `name = …` in the file, `TESSERA_NAME` in the environment, `--name` as a flag.
+#[derive(Clone, Copy)]
+pub(crate) struct Setting {
+    pub(crate) name: &'static str,
+    pub(crate) kind: Kind,
+    /// What stands for the value in help texts.
+    pub(crate) placeholder: &'static str,
+    /// None: unset unless someone sets it.
+    pub(crate) default: Option<&'static str>,
+    pub(crate) help: &'static str,
+    /// Finishes the sentence "allowed is …".
+    pub(crate) allowed: &'static str,
+    apply: Apply,
+}
+
+/// How a value is written in TOML, and whether a flag needs one.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Switch,
+    Number,
+    Text,
+}
+
+/// Where a value goes. None means that it is not allowed.
+#[derive(Clone, Copy)]
+enum Apply {
+    Field(fn(&mut Config, &str) -> Option<()>),
+    Listener,
+}
+
+impl Setting {
+    /// The setting of a front end: where it listens.
+    pub(crate) const fn listener(
+        name: &'static str,
+        default: &'static str,
+        help: &'static str,
+    ) -> Self {
+        Self {
+            name,
+            kind: Kind::Text,
+            placeholder: "ADDR",
+            default: Some(default),
+            help,
+            allowed: "an address such as 127.0.0.1:8080 (port 0 takes a free one), or off",
+            apply: Apply::Listener,
+        }
+    }
+
+    /// The environment variable of this setting.
+    pub(crate) fn variable(&self) -> String {
+        format!(
+            "TESSERA_{}",
+            self.name.to_ascii_uppercase().replace('-', "_")
+        )
+    }
+
+    fn apply(&self, config: &mut Config, text: &str) -> Option<()> {
+        match self.apply {
+            Apply::Field(apply) => apply(config, text),
+            Apply::Listener => {
+                let address = value::listen_address(text)?;
+                config
+                    .listen
+                    .extend(address.map(|address| (self.name, address)));
+                Some(())
+            }
+        }
+    }
+}
+
+/// Every setting, in the order in which people see them.
+pub(crate) fn all() -> Vec<Setting> {
+    let listeners = front_ends::TABLE.iter().map(|row| row.setting);
+    let (data, rest) = FIXED
+        .split_at_checked(DATA_SETTINGS)
+        .unwrap_or((FIXED, &[]));
+    data.iter()
+        .copied()
+        .chain(listeners)
+        .chain(rest.iter().copied())
+        .collect()
+}
+
+/// How many rows of [`FIXED`] are about data; the front ends' settings follow them.
+const DATA_SETTINGS: usize = 4;
+
+const FIXED: &[Setting] = &[
+    Setting {
+        name: "memory",
+        kind: Kind::Switch,
+        placeholder: "BOOL",
+        default: Some("false"),
+        help: "Keep everything in memory and nothing on disk; all is gone when the server stops",
+        allowed: "true or false",
+        apply: Apply::Field(|config, text| value::switch(text).map(|on| config.memory = on)),
+    },
+    Setting {
+        name: "data",
+        kind: Kind::Text,
+        placeholder: "DIR",
+        default: Some("./tessera-data"),
+        help: "The folder that holds the data; made if it is missing, but not the folder above it",
+        allowed: "a folder",
+        apply: Apply::Field(|config, text| value::path(text).map(|path| config.data = path)),
+    },
+    Setting {
+        name: "durability",
+        kind: Kind::Text,
+        placeholder: "group|periodic",
+        default: Some("group"),
+        help: "When a write is answered: after it is synced to disk together with others (group), \
+               or before, with a sync soon after (periodic)",
+        allowed: "group or periodic",
+        apply: Apply::Field(|config, text| {
+            value::one_of(
+                text,
+                &[
+                    ("group", Durability::Group),
+                    ("periodic", Durability::Periodic),
+                ],
+            )
+            .map(|durability| config.durability = durability)
+        }),
+    },
+    Setting {
+        name: "memory-limit",
+        kind: Kind::Text,
+        placeholder: "SIZE",
+        default: Some("256MB"),
+        help: "How much memory caches and buffers may take together",
+        allowed: "a size from 32MB on, such as 512MB or 4GB",
+        apply: Apply::Field(|config, text| {
+            let bytes = value::size(text).filter(|bytes| *bytes >= 32 << 20)?;
+            config.memory_limit_bytes = bytes;
+            Some(())
+        }),
+    },
+    Setting {
+        name: "max-connections",
+        kind: Kind::Number,
+        placeholder: "N",
+        default: Some("2000"),
+        help: "How many connections each front end serves; further ones are closed at once",
+        allowed: "a whole number from 1 to 1000000",
+        apply: Apply::Field(|config, text| {
+            let count = text
+                .parse()
+                .ok()
+                .filter(|count| (1..=1_000_000).contains(count))?;
+            config.max_connections = count;
+            Some(())
+        }),
+    },
+    Setting {
+        name: "idle-timeout",
+        kind: Kind::Text,
+        placeholder: "TIME",
+        default: Some("30m"),
+        help: "How long a client may be silent between requests",
+        allowed: "a time such as 500ms, 30s, 10m or 1h, or off",
+        apply: Apply::Field(|config, text| {
+            config.idle_timeout = if text == "off" {
+                None
+            } else {
+                Some(value::duration(text)?)
+            };
+            Some(())
+        }),
+    },
+    Setting {
+        name: "read-timeout",
+        kind: Kind::Text,
+        placeholder: "TIME",
+        default: Some("30s"),
+        help: "How long a client may stall inside a request, a reply or the TLS handshake",
+        allowed: "a time such as 500ms, 30s or 10m",
+        apply: Apply::Field(|config, text| {
+            value::duration(text).map(|time| config.read_timeout = time)
+        }),
+    },
+    Setting {
+        name: "shutdown-timeout",
+        kind: Kind::Text,
+        placeholder: "TIME",
+        default: Some("10s"),
+        help: "How long to wait for running requests when the server is told to stop",
+        allowed: "a time such as 500ms, 30s or 10m",
+        apply: Apply::Field(|config, text| {
+            value::duration(text).map(|time| config.shutdown_timeout = time)
+        }),
+    },
+    Setting {
+        name: "tls-cert",
+        kind: Kind::Text,
+        placeholder: "FILE",
+        default: None,
+        help: "Serve TLS with this certificate chain (PEM); needs tls-key",
+        allowed: "a file",
+        apply: Apply::Field(|config, text| {
+            config.tls_cert = Some(value::path(text)?);
+            Some(())
+        }),
+    },
+    Setting {
+        name: "tls-key",
+        kind: Kind::Text,
+        placeholder: "FILE",
+        default: None,
+        help: "The private key of tls-cert (PEM)",
+        allowed: "a file",
+        apply: Apply::Field(|config, text| {
+            config.tls_key = Some(value::path(text)?);
+            Some(())
+        }),
+    },
+    Setting {
+        name: "tls-self-signed",
+        kind: Kind::Switch,
+        placeholder: "BOOL",
+        default: Some("false"),
+        help: "Serve TLS with a certificate of our own making, kept in the data folder",
+        allowed: "true or false",
+        apply: Apply::Field(|config, text| {
+            value::switch(text).map(|on| config.tls_self_signed = on)
+        }),
+    },
+    Setting {
+        name: "log",
+        kind: Kind::Text,
+        placeholder: "text|json",
+        default: Some("text"),
+        help: "How log lines on standard error are written",
+        allowed: "text or json",
+        apply: Apply::Field(|config, text| {
+            value::one_of(
+                text,
+                &[("text", LogFormat::Text), ("json", LogFormat::Json)],
+            )
+            .map(|format| config.log = format)
+        }),
+    },
+    Setting {
+        name: "log-level",
+        kind: Kind::Text,
+        placeholder: "LEVEL",
+        default: Some("info"),
+        help: "Which log lines are written: off, error, warn, info, debug or trace",
+        allowed: "off, error, warn, info, debug or trace",
+        apply: Apply::Field(|config, text| {
+            value::one_of(text, LEVELS).map(|level| config.log_level = level)
+        }),
+    },
+];
+
+const LEVELS: &[(&str, LevelFilter)] = &[
+    ("off", LevelFilter::OFF),
+    ("error", LevelFilter::ERROR),
+    ("warn", LevelFilter::WARN),
+    ("info", LevelFilter::INFO),
+    ("debug", LevelFilter::DEBUG),
+    ("trace", LevelFilter::TRACE),
+];
+
+impl Config {
+    /// What the rows fill in: each row with a default overwrites its field.
+    fn blank() -> Self {
+        Self {
+            memory: false,
+            data: PathBuf::new(),
+            durability: Durability::Group,
+            memory_limit_bytes: 0,
+            listen: Vec::new(),
+            max_connections: 0,
+            idle_timeout: None,
+            read_timeout: Duration::ZERO,
+            shutdown_timeout: Duration::ZERO,
+            tls_cert: None,
+            tls_key: None,
+            tls_self_signed: false,
+            log: LogFormat::Text,
+            log_level: LevelFilter::OFF,
+        }
+    }
+}
+
+/// The known name that `name` was probably meant to be.
+pub(crate) fn nearest<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+    let name = name.to_ascii_lowercase().replace('_', "-");
+    known
+        .map(|candidate| (strsim::osa_distance(&name, candidate), candidate))
+        .filter(|(distance, candidate)| *distance <= candidate.len().div_ceil(3))
+        .min()
+        .map(|(_, candidate)| candidate)
+}

@@ -1,0 +1,135 @@
+//! How the text of a value becomes the value. None means that the text is not allowed.
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
+use std::time::Duration;
+
+pub(super) fn switch(text: &str) -> Option<bool> {
+    one_of(text, &[("true", true), ("false", false)])
+}
+
+pub(super) fn one_of<T: Copy>(text: &str, choices: &[(&str, T)]) -> Option<T> {
+    choices
+        .iter()
+        .find(|(name, _)| *name == text)
+        .map(|(_, value)| *value)
+}
+
+pub(super) fn path(text: &str) -> Option<PathBuf> {
+    (!text.is_empty()).then(|| PathBuf::from(text))
+}
+
+/// `Some(None)` is off.
+pub(super) fn listen_address(text: &str) -> Option<Option<SocketAddr>> {
+    if text == "off" {
+        return Some(None);
+    }
+    if let Some(port) = text.strip_prefix("localhost:") {
+        return Some(Some((Ipv4Addr::LOCALHOST, port.parse().ok()?).into()));
+    }
+    text.parse().ok().map(Some)
+}
+
+/// Bytes. Units are powers of 1,024, as in other databases' settings, with or without the `i`.
+pub(super) fn size(text: &str) -> Option<usize> {
+    let (number, unit) = split_unit(text)?;
+    let shift = match unit.to_ascii_lowercase().as_str() {
+        "" | "b" => 0,
+        "k" | "kb" | "kib" => 10,
+        "m" | "mb" | "mib" => 20,
+        "g" | "gb" | "gib" => 30,
+        "t" | "tb" | "tib" => 40,
+        _ => return None,
+    };
+    usize::try_from(number.checked_mul(1 << shift)?).ok()
+}
+
+/// A bare number is not allowed: nobody could tell its unit.
+pub(super) fn duration(text: &str) -> Option<Duration> {
+    let (number, unit) = split_unit(text)?;
+    let millis_per_unit = match unit {
+        "ms" => 1,
+        "s" => 1_000,
+        "m" => 60_000,
+        "h" => 3_600_000,
+        "d" => 86_400_000,
+        _ => return None,
+    };
+    let millis = number
+        .checked_mul(millis_per_unit)
+        .filter(|millis| *millis > 0)?;
+    // Beyond this, adding the time to the clock could overflow.
+    (millis <= 365 * 86_400_000).then(|| Duration::from_millis(millis))
+}
+
+fn split_unit(text: &str) -> Option<(u64, &str)> {
+    let digits = text
+        .find(|c: char| !c.is_ascii_digit())
+        .unwrap_or(text.len());
+    let (number, unit) = text.split_at_checked(digits)?;
+    Some((number.parse().ok()?, unit.trim_start()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes() {
+        for (text, expected) in [
+            ("1024", Some(1_024)),
+            ("64kb", Some(65_536)),
+            ("256MB", Some(256 << 20)),
+            ("256 MiB", Some(256 << 20)),
+            ("2g", Some(2 << 30)),
+            ("99999999999999TB", None),
+            ("-1", None),
+            ("1.5GB", None),
+            ("GB", None),
+            ("", None),
+        ] {
+            assert_eq!(size(text), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn durations() {
+        for (text, expected) in [
+            ("500ms", Some(500)),
+            ("30s", Some(30_000)),
+            ("10m", Some(600_000)),
+            ("1h", Some(3_600_000)),
+            ("365d", Some(365 * 86_400_000)),
+            ("366d", None),
+            ("0s", None),
+            ("30", None),
+            ("s", None),
+            ("99999999999999999999s", None),
+        ] {
+            assert_eq!(
+                duration(text),
+                expected.map(Duration::from_millis),
+                "{text}"
+            );
+        }
+    }
+
+    #[test]
+    fn listen_addresses() {
+        let address = |text: &str| Some(Some(text.parse().unwrap()));
+        for (text, expected) in [
+            ("off", Some(None)),
+            ("127.0.0.1:0", address("127.0.0.1:0")),
+            ("localhost:80", address("127.0.0.1:80")),
+            ("[::1]:80", address("[::1]:80")),
+            ("8080", None),
+            ("127.0.0.1", None),
+            ("127.0.0.1:65536", None),
+            ("localhost:", None),
+            ("example.org:80", None),
+            ("", None),
+        ] {
+            assert_eq!(listen_address(text), expected, "{text}");
+        }
+    }
+}

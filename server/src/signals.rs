@@ -1,0 +1,42 @@
+//! The signals that stop the server.
+
+use std::io;
+
+use tokio::signal::unix::{Signal, SignalKind, signal};
+
+/// SIGTERM and SIGINT, caught from the moment this is made.
+pub(crate) struct Signals {
+    terminate: Signal,
+    interrupt: Signal,
+}
+
+impl Signals {
+    pub(crate) fn install() -> io::Result<Self> {
+        let terminate = signal(SignalKind::terminate())?;
+        let interrupt = signal(SignalKind::interrupt())?;
+        Ok(Self {
+            terminate,
+            interrupt,
+        })
+    }
+
+    /// Waits for the next signal and names it.
+    pub(crate) async fn next(&mut self) -> &'static str {
+        tokio::select! {
+            _ = self.terminate.recv() => "SIGTERM",
+            _ = self.interrupt.recv() => "SIGINT",
+        }
+    }
+
+    /// Ends the process at the next signal, whatever still runs.
+    pub(crate) fn exit_on_next(mut self) {
+        tokio::spawn(async move {
+            let signal = self.next().await;
+            tracing::warn!(signal, "second signal: stopping at once");
+            std::process::exit(SECOND_SIGNAL_EXIT);
+        });
+    }
+}
+
+/// What shells report for a process ended by SIGINT.
+const SECOND_SIGNAL_EXIT: i32 = 130;

@@ -1,0 +1,45 @@
+//! Logs: to standard error, as text for people or JSON for machines.
+
+use std::io::{self, IsTerminal};
+use std::panic::PanicHookInfo;
+
+use tracing_subscriber::Layer;
+use tracing_subscriber::filter::{LevelFilter, Targets};
+use tracing_subscriber::fmt;
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::util::SubscriberInitExt;
+
+use crate::settings::{Config, LogFormat};
+
+/// Starts logging. Panics become log lines too: they happen inside a connection's span, so the line
+/// says whose they were.
+pub(crate) fn init(config: &Config) {
+    // Libraries below the chosen level only say what goes wrong; their details are not ours to
+    // explain.
+    let libraries = config.log_level.min(LevelFilter::WARN);
+    let filter = Targets::new()
+        .with_target("tessera", config.log_level)
+        .with_default(libraries);
+    let lines = fmt::layer()
+        .with_writer(io::stderr)
+        .with_ansi(io::stderr().is_terminal());
+    let lines = match config.log {
+        LogFormat::Text => lines.boxed(),
+        LogFormat::Json => lines.json().flatten_event(true).boxed(),
+    };
+    let started = tracing_subscriber::registry()
+        .with(lines.with_filter(filter))
+        .try_init();
+    // A second logger can only exist in tests.
+    let _already_started = started.is_err();
+    std::panic::set_hook(Box::new(log_panic));
+}
+
+fn log_panic(panic: &PanicHookInfo<'_>) {
+    let cause = panic.payload_as_str().unwrap_or("unknown");
+    let location = panic
+        .location()
+        .map(ToString::to_string)
+        .unwrap_or_default();
+    tracing::error!(cause, location, "panicked: this is a bug");
+}
