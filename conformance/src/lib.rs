@@ -1,0 +1,24 @@
+//! Starts the `tessera` binary the way a user does and talks to it from outside.
+//!
+//! This crate depends on no other crate of the workspace: what it knows of the server is its
+//! command line, its banner, its exit code and the bytes on its sockets. A test does
+//!
+//! ```no_run
+//! # fn main() -> Result<(), tessera_conformance::Error> {
+//! use tessera_conformance::{Server, http};
+//!
+//! let server = Server::start(&["--memory"])?;
+//! let health = http::get(server.console(), "/health")?;
+//! assert_eq!(health.status, 200);
+//! server.stop()
+//! # }
+//! ```
+
+pub mod binary;
+mod error;
+pub mod http;
+mod output;
+mod server;
+
+pub use error::Error;
+pub use server::Server;

@@ -1,0 +1,262 @@
+//! One running `tessera serve` on free ports.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::path::Path;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+use tempfile::TempDir;
+
+use crate::output::Output;
+use crate::{Error, binary, http};
+
+/// Everything that the server listens with; each gets a free port. A front end adds its flag here.
+const LISTENERS: &[&str] = &["--console"];
+
+/// A machine that compiles at the same time is slow; a server that hangs is not waited for longer.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// A running server. Dropping it kills the process; [`Server::stop`] asks it to end, as a user
+/// does.
+#[derive(Debug)]
+pub struct Server {
+    process: Process,
+    console: SocketAddr,
+    listeners: BTreeMap<String, SocketAddr>,
+    started_in: Duration,
+}
+
+impl Server {
+    /// Starts `tessera serve` with these options besides the free ports, in an empty folder of its
+    /// own, and waits until `/health` answers.
+    pub fn start(options: &[&str]) -> Result<Self, Error> {
+        Self::launch(Command::new(binary::path()?).arg("serve").args(options))
+    }
+
+    /// Starts a server that keeps its data in this folder.
+    pub fn start_on(data: &Path, options: &[&str]) -> Result<Self, Error> {
+        let mut command = Command::new(binary::path()?);
+        Self::launch(command.arg("serve").arg("--data").arg(data).args(options))
+    }
+
+    fn launch(command: &mut Command) -> Result<Self, Error> {
+        for listener in LISTENERS {
+            command.args([listener, "127.0.0.1:0"]);
+        }
+        let began = Instant::now();
+        let mut process = Process::start(command)?;
+        // The banner names the console, and the console names everything else.
+        let Some(console) = process.output.wait_for(console_address, PATIENCE) else {
+            return Err(process.not_ready());
+        };
+        let health = http::get(console, "/health")?;
+        let started_in = began.elapsed();
+        match listeners(&health) {
+            Some(listeners) => Ok(Self {
+                process,
+                console,
+                listeners,
+                started_in,
+            }),
+            None => Err(Error::NotHealthy(health)),
+        }
+    }
+
+    /// Where the console listens.
+    pub fn console(&self) -> SocketAddr {
+        self.console
+    }
+
+    /// Where the front end of this name listens, as `/health` tells.
+    pub fn address(&self, front_end: &str) -> Option<SocketAddr> {
+        self.listeners.get(front_end).copied()
+    }
+
+    /// The number of the process.
+    pub fn id(&self) -> u32 {
+        self.process.child.id()
+    }
+
+    /// The time from starting the process to the first answer of `/health`.
+    pub fn started_in(&self) -> Duration {
+        self.started_in
+    }
+
+    /// Everything that the server printed so far.
+    pub fn output(&self) -> String {
+        self.process.output.text()
+    }
+
+    /// Sends SIGTERM and waits until the process ends. Anything but exit code 0 is an error.
+    pub fn stop(mut self) -> Result<(), Error> {
+        let process = &mut self.process;
+        kill_process(Pid::from_child(&process.child), Signal::TERM)
+            .map_err(|refused| Error::io("sending SIGTERM")(refused.into()))?;
+        let ended = process.ended_within(PATIENCE)?;
+        let output = process.output.last_words();
+        match ended {
+            Some(status) if status.success() => Ok(()),
+            Some(status) => Err(Error::Unclean { status, output }),
+            None => Err(Error::Late {
+                state: "stopped",
+                waited: PATIENCE,
+                output,
+            }),
+        }
+    }
+}
+
+/// A process that does not outlive its owner, and what it prints.
+#[derive(Debug)]
+struct Process {
+    child: Child,
+    output: Output,
+    /// Its working folder, and with it the data unless `--data` says otherwise: removed at the end.
+    _folder: TempDir,
+}
+
+impl Process {
+    fn start(command: &mut Command) -> Result<Self, Error> {
+        let folder = TempDir::new().map_err(Error::io("creating a folder for tessera"))?;
+        // What a developer has configured must not reach a test.
+        for (name, _) in std::env::vars_os() {
+            if name.as_encoded_bytes().starts_with(b"TESSERA_") {
+                command.env_remove(name);
+            }
+        }
+        command.current_dir(folder.path());
+        command
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        let starting = format!("starting {command:?}");
+        let mut child = command.spawn().map_err(Error::io(starting))?;
+        let output = Output::default();
+        if let Some(stdout) = child.stdout.take() {
+            output.follow(stdout);
+        }
+        if let Some(stderr) = child.stderr.take() {
+            output.follow(stderr);
+        }
+        Ok(Self {
+            child,
+            output,
+            _folder: folder,
+        })
+    }
+
+    fn not_ready(&mut self) -> Error {
+        // A process closes its streams a moment before it has ended.
+        const MOMENT: Duration = Duration::from_secs(1);
+        let ended = self.ended_within(MOMENT);
+        let output = self.output.last_words();
+        match ended {
+            Ok(Some(status)) => Error::Ended { status, output },
+            Ok(None) => Error::Late {
+                state: "ready",
+                waited: PATIENCE,
+                output,
+            },
+            Err(error) => error,
+        }
+    }
+
+    /// How the process ended, if it does so in time.
+    fn ended_within(&mut self, patience: Duration) -> Result<Option<ExitStatus>, Error> {
+        const POLL: Duration = Duration::from_millis(5);
+        let deadline = Instant::now() + patience;
+        loop {
+            let ended = self
+                .child
+                .try_wait()
+                .map_err(Error::io("waiting for tessera"))?;
+            if ended.is_some() || Instant::now() >= deadline {
+                return Ok(ended);
+            }
+            thread::sleep(POLL);
+        }
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        // Both fail only for a process that has already ended.
+        drop(self.child.kill());
+        drop(self.child.wait());
+    }
+}
+
+/// The address in the banner's link to the console.
+fn console_address(line: &str) -> Option<SocketAddr> {
+    let (_, after) = line.split_once("http://")?;
+    let address = after
+        .split(|c: char| c == '/' || c.is_whitespace())
+        .next()?;
+    address.parse().ok()
+}
+
+/// The address of every listener, or nothing unless the server is well.
+fn listeners(health: &http::Response) -> Option<BTreeMap<String, SocketAddr>> {
+    let body: Value = serde_json::from_str(&health.body).ok()?;
+    if health.status != 200 || body.get("status")? != "ok" {
+        return None;
+    }
+    let listeners = body.get("listeners")?.as_object()?;
+    listeners
+        .iter()
+        .map(|(name, about)| Some((name.clone(), about.get("address")?.as_str()?.parse().ok()?)))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{console_address, listeners};
+    use crate::http::Response;
+
+    #[test]
+    fn finds_the_console_in_a_banner() {
+        for (line, address) in [
+            ("  console  http://127.0.0.1:8080", Some("127.0.0.1:8080")),
+            (
+                "  console  http://127.0.0.1:8080/health (web)",
+                Some("127.0.0.1:8080"),
+            ),
+            ("  console  http://[::1]:8080/", Some("[::1]:8080")),
+            ("  mongo    mongodb://127.0.0.1:27017", None),
+            ("see http://example.org/", None),
+        ] {
+            assert_eq!(
+                console_address(line),
+                address.map(|it| it.parse().unwrap()),
+                "{line}"
+            );
+        }
+    }
+
+    #[test]
+    fn only_a_healthy_server_tells_its_listeners() {
+        let check = |status, body: &str, expected: Option<usize>| {
+            let response = Response {
+                status,
+                head: String::new(),
+                body: body.to_owned(),
+            };
+            assert_eq!(
+                listeners(&response).map(|all| all.len()),
+                expected,
+                "{status} {body}"
+            );
+        };
+        let listening = r#"{"console":{"address":"127.0.0.1:1"},"cql":{"address":"127.0.0.1:2"}}"#;
+        let healthy = format!(r#"{{"status":"ok","listeners":{listening}}}"#);
+        check(200, &healthy, Some(2));
+        check(503, &healthy, None);
+        check(200, &healthy.replace("ok", "read-only"), None);
+        check(200, &healthy.replace("127.0.0.1:2", "nowhere"), None);
+        check(200, "not JSON", None);
+    }
+}
