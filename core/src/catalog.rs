@@ -59,25 +59,25 @@ impl Catalog {
         }
     }
 
-    /// The container of this name that is in force at `snapshot`.
-    pub(crate) async fn resolve(
-        &self,
-        snapshot: &dyn Snapshot,
-        name: &ContainerName,
-    ) -> Result<Arc<Container>> {
-        let found = self.find(snapshot, name).await?;
-        found.ok_or_else(|| Error::NotFound(format!("container '{name}'")))
+    /// The cached container of this name, if it is certainly the one in force at `version`.
+    pub(crate) fn certain(&self, version: u64, name: &ContainerName) -> Option<Arc<Container>> {
+        let cache = self.read();
+        if self.shared_engine || cache.changes_under_way > 0 {
+            return None;
+        }
+        let container = cache.containers.get(name)?;
+        (container.as_of <= version).then(|| Arc::clone(container))
     }
 
-    /// The same, none if there is no such container.
-    pub(crate) async fn find(
+    /// The container of this name that is in force at `snapshot`; none if there is no such.
+    pub(crate) async fn look_up(
         &self,
         snapshot: &dyn Snapshot,
         name: &ContainerName,
     ) -> Result<Option<Arc<Container>>> {
-        let (cached, certain) = self.cached(snapshot.version(), name);
+        let cached = self.read().containers.get(name).map(Arc::clone);
         if let Some(container) = cached
-            && (certain || self.is_in_force(snapshot, &container).await?)
+            && self.is_in_force(snapshot, &container).await?
         {
             return Ok(Some(container));
         }
@@ -86,15 +86,6 @@ impl Catalog {
             self.remember_loaded(container);
         }
         Ok(loaded)
-    }
-
-    /// The cached container, and whether it is certainly the one in force at `version`.
-    fn cached(&self, version: u64, name: &ContainerName) -> (Option<Arc<Container>>, bool) {
-        let cache = self.read();
-        let container = cache.containers.get(name).map(Arc::clone);
-        let settled = !self.shared_engine && cache.changes_under_way == 0;
-        let certain = settled && container.as_ref().is_some_and(|c| c.as_of <= version);
-        (container, certain)
     }
 
     async fn is_in_force(&self, snapshot: &dyn Snapshot, container: &Container) -> Result<bool> {

@@ -22,7 +22,7 @@ use std::pin::Pin;
 
 use bytes::Bytes;
 
-use crate::write_set::WriteSet;
+use crate::write_set::{Write, WriteSet};
 
 /// A boxed future, as every engine method returns it: the trait stays usable as `dyn`.
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
@@ -212,6 +212,39 @@ pub struct Capabilities {
     pub max_value_bytes: usize,
     /// The largest write set.
     pub max_transaction_bytes: usize,
+}
+
+impl Capabilities {
+    /// Refuses a write set with a key, a value or a sum of all beyond the limits. Every engine
+    /// calls this first.
+    pub fn check(&self, writes: &WriteSet) -> EngineResult<()> {
+        let check = |what: &'static str, size: usize, limit: usize| {
+            if size > limit {
+                Err(EngineError::TooLarge { what, size, limit })
+            } else {
+                Ok(())
+            }
+        };
+        let ranges = writes.range_deletes().iter();
+        let ends_of_ranges = ranges.flat_map(|range| [Some(&range.start), range.end.as_ref()]);
+        let keys = writes.writes().keys().chain(writes.guards());
+        let keys = keys
+            .chain(writes.tallies().keys())
+            .chain(ends_of_ranges.flatten());
+        for key in keys {
+            check("key", key.len(), self.max_key_bytes)?;
+        }
+        for write in writes.writes().values() {
+            if let Write::Put(value) = write {
+                check("value", value.len(), self.max_value_bytes)?;
+            }
+        }
+        check(
+            "transaction",
+            writes.byte_size(),
+            self.max_transaction_bytes,
+        )
+    }
 }
 
 /// Why an engine could not do its work. Few on purpose: one variant for each different reaction.

@@ -57,7 +57,12 @@ pub mod system {
 }
 
 fn key(prefix: u8, build: impl FnOnce(&mut Vec<u8>)) -> Bytes {
-    let mut out = Vec::with_capacity(64);
+    sized_key(prefix, 64, build)
+}
+
+/// A key of about `capacity` bytes. If that is exact, making it takes a single allocation.
+fn sized_key(prefix: u8, capacity: usize, build: impl FnOnce(&mut Vec<u8>)) -> Bytes {
+    let mut out = Vec::with_capacity(capacity);
     out.push(prefix);
     build(&mut out);
     out.into()
@@ -91,12 +96,12 @@ pub fn parse_catalog(key: &[u8]) -> Option<ContainerName> {
 
 /// The key that changes with each change of a container's definition or partition map.
 pub fn definition_version(storage: StorageId) -> Bytes {
-    key(DEFINITION_VERSION, |out| put_u64(out, storage))
+    sized_key(DEFINITION_VERSION, 9, |out| put_u64(out, storage))
 }
 
 /// One item.
 pub fn item(storage: StorageId, locator: &Locator) -> Bytes {
-    key(ITEM, |out| {
+    sized_key(ITEM, 9 + locator.encoded_len(), |out| {
         put_u64(out, storage);
         locator.encode_into(out);
     })

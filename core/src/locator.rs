@@ -85,9 +85,16 @@ impl Locator {
         out.extend_from_slice(&self.row_key);
     }
 
+    /// Length of the memcomparable form, but for zeros in the partition key, each of which adds
+    /// one.
+    pub(crate) fn encoded_len(&self) -> usize {
+        const TOKEN_TERMINATOR_AND_KIND: usize = 8 + 2 + 1;
+        TOKEN_TERMINATOR_AND_KIND + self.partition_key.len() + self.row_key.len()
+    }
+
     /// The memcomparable form.
     pub fn encode(&self) -> Bytes {
-        let mut out = Vec::with_capacity(8 + self.partition_key.len() + 3 + self.row_key.len());
+        let mut out = Vec::with_capacity(self.encoded_len());
         self.encode_into(&mut out);
         out.into()
     }

@@ -106,39 +106,6 @@ impl Engine for MemoryEngine {
     }
 }
 
-/// Refuses a write set with a key, a value or a total beyond `limits`, as every engine must.
-pub fn check_limits(limits: &Capabilities, writes: &WriteSet) -> EngineResult<()> {
-    let check = |what: &'static str, size: usize, limit: usize| {
-        if size > limit {
-            Err(EngineError::TooLarge { what, size, limit })
-        } else {
-            Ok(())
-        }
-    };
-    let ends_of_ranges = writes
-        .range_deletes()
-        .iter()
-        .flat_map(|range| [Some(&range.start), range.end.as_ref()]);
-    let keys = writes
-        .writes()
-        .keys()
-        .chain(writes.guards())
-        .chain(writes.tallies().keys());
-    for key in keys.chain(ends_of_ranges.flatten()) {
-        check("key", key.len(), limits.max_key_bytes)?;
-    }
-    for write in writes.writes().values() {
-        if let Write::Put(value) = write {
-            check("value", value.len(), limits.max_value_bytes)?;
-        }
-    }
-    check(
-        "transaction",
-        writes.byte_size(),
-        limits.max_transaction_bytes,
-    )
-}
-
 struct Shared {
     state: Mutex<State>,
     closed: AtomicBool,
@@ -262,7 +229,7 @@ impl Snapshot for MemorySnapshot {
         writes: WriteSet,
     ) -> BoxFuture<'static, EngineResult<CommitOutcome>> {
         Box::pin(async move {
-            check_limits(&CAPABILITIES, &writes)?;
+            CAPABILITIES.check(&writes)?;
             Ok(self.shared.open_state()?.commit(self.version, &writes))
         })
     }

@@ -12,6 +12,8 @@ use std::fmt;
 use std::iter::Sum;
 use std::ops::{Add, AddAssign};
 
+use smallvec::SmallVec;
+
 use crate::key::{PartitionId, StorageId};
 
 /// The most request units per second that one physical partition provides.
@@ -140,7 +142,8 @@ pub struct Work {
 /// Counts the work of one transaction, by physical partition.
 #[derive(Clone, Debug, Default)]
 pub struct Meter {
-    work: Vec<(StorageId, PartitionId, Work)>,
+    /// Most transactions stay in one partition, and then nothing is allocated.
+    work: SmallVec<[(StorageId, PartitionId, Work); 1]>,
 }
 
 impl Meter {

@@ -6,6 +6,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
+use smallvec::SmallVec;
 
 use crate::container::Container;
 use crate::engine::{CommitOutcome, Page, Scan, Snapshot};
@@ -24,8 +25,9 @@ pub struct Transaction {
     pub(crate) writes: WriteSet,
     pub(crate) meter: Meter,
     pub(crate) now_ms: u64,
-    resolved: Vec<Arc<Container>>,
-    guarded: Vec<StorageId>,
+    /// Containers whose definition had to be read at this snapshot: to do that only once.
+    looked_up: Vec<Arc<Container>>,
+    guarded: SmallVec<[StorageId; 2]>,
 }
 
 /// A finished transaction.
@@ -46,22 +48,23 @@ impl Transaction {
             writes: WriteSet::default(),
             meter: Meter::default(),
             now_ms,
-            resolved: Vec::new(),
-            guarded: Vec::new(),
+            looked_up: Vec::new(),
+            guarded: SmallVec::new(),
         }
     }
 
     /// The container of this name, as of this transaction's moment.
     pub async fn container(&mut self, name: &ContainerName) -> Result<Arc<Container>> {
-        if let Some(known) = self.resolved.iter().find(|known| known.name == *name) {
+        if let Some(known) = self.looked_up.iter().find(|known| known.name == *name) {
             return Ok(Arc::clone(known));
         }
-        let container = self
-            .store
-            .catalog()
-            .resolve(self.snapshot.as_ref(), name)
-            .await?;
-        self.resolved.push(Arc::clone(&container));
+        let catalog = self.store.catalog();
+        if let Some(certain) = catalog.certain(self.snapshot.version(), name) {
+            return Ok(certain);
+        }
+        let container = catalog.look_up(self.snapshot.as_ref(), name).await?;
+        let container = container.ok_or_else(|| Error::NotFound(format!("container '{name}'")))?;
+        self.looked_up.push(Arc::clone(&container));
         Ok(container)
     }
 

@@ -91,8 +91,9 @@ impl WriteSet {
         self.write(key, Write::Put(value));
     }
 
-    /// Removes `key`.
+    /// Removes `key`, also if it holds a tally.
     pub fn delete(&mut self, key: Bytes) {
+        self.tallies.remove(&key);
         self.write(key, Write::Delete);
     }
 
@@ -102,6 +103,7 @@ impl WriteSet {
             return;
         }
         self.writes.retain(|key, _| !range.contains(key));
+        self.tallies.retain(|key, _| !range.contains(key));
         self.bytes += range.start.len() + range.end.as_ref().map_or(0, Bytes::len);
         self.range_deletes.push(range);
     }
@@ -123,6 +125,7 @@ impl WriteSet {
     }
 
     /// Makes this commit durable before it is answered, whatever the engine's durability setting.
+    /// Of an otherwise empty set this asks whether the engine still takes writes.
     pub fn demand_sync(&mut self) {
         self.sync = true;
     }
@@ -228,6 +231,19 @@ mod tests {
                 bytes: 60
             })
         );
+    }
+
+    #[test]
+    fn a_delete_takes_earlier_additions_with_it_and_not_later_ones() {
+        let one = Tally { items: 1, bytes: 1 };
+        let mut set = WriteSet::default();
+        set.add(key("n"), one);
+        set.delete(key("n"));
+        assert_eq!(set.tallies().get(&key("n")), None);
+        set.add(key("n"), one);
+        assert_eq!(set.tallies().get(&key("n")), Some(&one));
+        set.delete_range(KeyRange::new(key("m"), key("o")));
+        assert_eq!(set.tallies().get(&key("n")), None);
     }
 
     #[test]

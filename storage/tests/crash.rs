@@ -16,6 +16,9 @@ mod kill;
 #[path = "crash/log_cut.rs"]
 mod log_cut;
 #[cfg(test)]
+#[path = "crash/store.rs"]
+mod store;
+#[cfg(test)]
 #[path = "crash/support.rs"]
 mod support;
 #[cfg(test)]

@@ -7,6 +7,7 @@ use std::time::Duration;
 use hyper::StatusCode;
 use serde::Serialize;
 use tessera_core::engine::{Engine, EngineError};
+use tessera_core::write_set::WriteSet;
 
 use crate::Console;
 use crate::reply::Reply;
@@ -20,7 +21,8 @@ pub(crate) const ROUTE: Route = Route {
 /// An engine that needs longer for one key is not healthy, and monitors do not wait for ever.
 const ENGINE_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Any key will do: what counts is that the engine answers.
+/// Any key will do: what counts is that the engine answers. Whether it still takes writes, too, is
+/// asked without writing anything.
 const PROBE_KEY: &[u8] = b"s";
 
 #[derive(Serialize)]
@@ -71,8 +73,14 @@ async fn health(console: &Console) -> Reply {
 }
 
 async fn probe(engine: &dyn Engine) -> Result<(), EngineError> {
-    let read = async { engine.snapshot().await?.get(PROBE_KEY).await.map(drop) };
-    tokio::time::timeout(ENGINE_TIMEOUT, read)
+    let read_and_write = async {
+        let snapshot = engine.snapshot().await?;
+        snapshot.get(PROBE_KEY).await?;
+        let mut nothing = WriteSet::default();
+        nothing.demand_sync();
+        snapshot.commit(nothing).await.map(drop)
+    };
+    tokio::time::timeout(ENGINE_TIMEOUT, read_and_write)
         .await
         .unwrap_or_else(|_elapsed| {
             Err(EngineError::Unavailable(format!(

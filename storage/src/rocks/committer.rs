@@ -13,6 +13,7 @@ use tokio::sync::{OwnedSemaphorePermit, oneshot};
 
 use super::batch::Batch;
 use super::database::Database;
+use super::grouping::Grouping;
 use super::shared::Shared;
 use crate::Durability;
 
@@ -34,9 +35,39 @@ pub(super) enum Message {
 pub(super) struct Commit {
     pub(super) base_version: u64,
     pub(super) writes: WriteSet,
-    pub(super) answer: oneshot::Sender<EngineResult<CommitOutcome>>,
+    /// The write set goes back with the answer: freeing it is the caller's work, not this thread's.
+    pub(super) answer: oneshot::Sender<(EngineResult<CommitOutcome>, WriteSet)>,
     /// Its place in the queue, given back when the commit is dropped.
     pub(super) _room: OwnedSemaphorePermit,
+}
+
+/// What one batch will hold.
+struct Gathered {
+    commits: Vec<Commit>,
+    bytes: usize,
+    stopping: bool,
+}
+
+impl Gathered {
+    fn new(first: Commit) -> Self {
+        Self {
+            bytes: first.writes.byte_size(),
+            commits: vec![first],
+            stopping: false,
+        }
+    }
+
+    /// Adds a message; answers whether there is room for another.
+    fn take(&mut self, message: Message) -> bool {
+        match message {
+            Message::Commit(commit) => {
+                self.bytes += commit.writes.byte_size();
+                self.commits.push(commit);
+            }
+            Message::Stop => self.stopping = true,
+        }
+        !self.stopping && self.bytes < MAX_BATCH_BYTES
+    }
 }
 
 /// The state of the commit thread. It alone writes to the database.
@@ -47,6 +78,7 @@ pub(super) struct Committer {
     recent: RecentCommits,
     version: u64,
     durability: Durability,
+    grouping: Grouping,
     /// Since when something written is not synced.
     unsynced_since: Option<Instant>,
     /// Everything up to this sequence number of RocksDB is synced.
@@ -71,6 +103,7 @@ impl Committer {
             recent,
             version,
             durability,
+            grouping: Grouping::default(),
             unsynced_since: None,
             synced_sequence,
         }
@@ -105,27 +138,40 @@ impl Committer {
 
     /// Commits `first` and what has come in behind it. Answers whether a stop was among that.
     fn commit_all_waiting(&mut self, first: Commit) -> bool {
-        let mut bytes = first.writes.byte_size();
-        let mut commits = vec![first];
-        let mut stopping = false;
-        while bytes < MAX_BATCH_BYTES {
-            match self.queue.try_recv() {
-                Ok(Message::Commit(commit)) => {
-                    bytes += commit.writes.byte_size();
-                    commits.push(commit);
-                }
-                Ok(Message::Stop) => {
-                    stopping = true;
-                    break;
-                }
-                Err(_) => break,
+        let mut gathered = Gathered::new(first);
+        let mut room = gathered.bytes < MAX_BATCH_BYTES;
+        while room && let Ok(message) = self.queue.try_recv() {
+            room = gathered.take(message);
+        }
+        if room && self.durability == Durability::Group {
+            self.wait_for_company(&mut gathered);
+        }
+        self.shared.note_taken(gathered.commits.len());
+        self.commit(gathered.commits);
+        gathered.stopping
+    }
+
+    /// Waits a little for writers that are likely to come: see [`Grouping`].
+    fn wait_for_company(&mut self, gathered: &mut Gathered) {
+        let present = gathered.commits.len();
+        let Some((expected, patience)) = self.grouping.wait_for(present) else {
+            return;
+        };
+        let start = Instant::now();
+        while gathered.commits.len() < expected {
+            let left = patience.saturating_sub(start.elapsed());
+            let Ok(message) = self.queue.recv_timeout(left) else {
+                break;
+            };
+            if !gathered.take(message) {
+                break;
             }
         }
-        self.commit(commits);
-        stopping
+        self.grouping.waited(present, gathered.commits.len());
     }
 
     fn commit(&mut self, commits: Vec<Commit>) {
+        let start = Instant::now();
         let next_version = self.version + 1;
         let mut batch = Batch::new(self.synced_sequence);
         let outcomes: Vec<EngineResult<CommitOutcome>> = commits
@@ -136,13 +182,17 @@ impl Committer {
         let sync_demanded = commits.iter().any(|commit| commit.writes.sync_demanded());
         let written = if outcomes.contains(&applied) {
             self.write(batch, next_version, sync_demanded)
-        } else if sync_demanded && self.unsynced_since.is_some() {
-            self.sync();
+        } else if sync_demanded {
+            if self.unsynced_since.is_some() {
+                self.sync();
+            }
             self.shared.failure().map_or(Ok(()), Err)
         } else {
             Ok(())
         };
-        let mut answered = Vec::with_capacity(commits.len());
+        // Before anyone is answered: those who are cannot have come back yet.
+        let queued = self.shared.queued();
+        self.grouping.wrote(commits.len(), start.elapsed(), queued);
         for (commit, outcome) in commits.into_iter().zip(outcomes) {
             let needs_write = outcome == applied || commit.writes.sync_demanded();
             let outcome = match &written {
@@ -151,11 +201,8 @@ impl Committer {
             };
             // Nobody listens any more if the caller gave up waiting; the commit stands all the
             // same.
-            commit.answer.send(outcome).ok();
-            answered.push(commit.writes);
+            commit.answer.send((outcome, commit.writes)).ok();
         }
-        // Freed only now: the callers need not wait for that.
-        drop(answered);
     }
 
     /// Decides one commit, and adds it to the batch if it may be applied.

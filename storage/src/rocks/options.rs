@@ -79,6 +79,9 @@ fn set_memory_and_files(options: &mut Options, memory: MemoryShares) {
     options.set_write_buffer_manager(&manager);
     options.set_write_buffer_size((memory.memtables / 2).clamp(MIN_MEMTABLE_BYTES, MEMTABLE_BYTES));
     options.set_max_write_buffer_number(4);
+    // Inserting an item asks first whether it is there; memtables answer that without a search.
+    options.set_memtable_whole_key_filtering(true);
+    options.set_memtable_prefix_bloom_ratio(0.02);
 
     options.set_compression_type(DBCompressionType::Lz4);
     options.set_bottommost_compression_type(DBCompressionType::Zstd);

@@ -1,6 +1,6 @@
 //! What the engine, its snapshots and the commit thread share.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
@@ -22,6 +22,8 @@ pub(super) struct Shared {
     failure: OnceLock<String>,
     closed: AtomicBool,
     queue: Sender<Message>,
+    /// Commits in the queue.
+    queued: AtomicUsize,
     /// Bytes of write sets that may still enter the queue.
     queue_room: Arc<Semaphore>,
     queue_capacity: usize,
@@ -49,6 +51,7 @@ impl Shared {
             failure: OnceLock::new(),
             closed: AtomicBool::new(false),
             queue,
+            queued: AtomicUsize::new(0),
             queue_room: Arc::new(Semaphore::new(queue_capacity)),
             queue_capacity,
         }
@@ -136,11 +139,23 @@ impl Shared {
             answer,
             _room: room,
         };
+        self.queued.fetch_add(1, Ordering::Relaxed);
         self.queue
             .send(Message::Commit(commit))
             .map_err(|_| closed())?;
         // The commit thread drops what reaches it after it was told to stop, unapplied.
-        outcome.await.unwrap_or_else(|_| Err(closed()))
+        let (outcome, _writes) = outcome.await.map_err(|_| closed())?;
+        outcome
+    }
+
+    /// How many commits wait in the queue, or are about to.
+    pub(super) fn queued(&self) -> usize {
+        self.queued.load(Ordering::Relaxed)
+    }
+
+    /// For the commit thread: it took so many commits off the queue.
+    pub(super) fn note_taken(&self, commits: usize) {
+        self.queued.fetch_sub(commits, Ordering::Relaxed);
     }
 
     /// Refuses all further calls and tells the commit thread to finish. False if that was done

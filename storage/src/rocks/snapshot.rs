@@ -9,7 +9,6 @@ use bytes::Bytes;
 use tessera_core::engine::{
     BoxFuture, CommitOutcome, EngineError, EngineResult, Page, Scan, Snapshot,
 };
-use tessera_core::memory::check_limits;
 use tessera_core::write_set::WriteSet;
 
 use super::CAPABILITIES;
@@ -100,7 +99,7 @@ impl Snapshot for RocksSnapshot {
     ) -> BoxFuture<'static, EngineResult<CommitOutcome>> {
         Box::pin(async move {
             self.shared.check_open()?;
-            check_limits(&CAPABILITIES, &writes)?;
+            CAPABILITIES.check(&writes)?;
             let version = self.view.version();
             if writes.is_empty() && writes.guards().is_empty() && !writes.sync_demanded() {
                 return Ok(CommitOutcome::Done(version));

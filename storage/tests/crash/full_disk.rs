@@ -8,6 +8,7 @@ use std::process::Command;
 use std::sync::Arc;
 
 use tessera_core::engine::{Engine, EngineError};
+use tessera_core::write_set::WriteSet;
 use tessera_storage::{Durability, OpenError};
 
 use crate::support::{commit, open, run, transaction, try_open, try_open_with, whole_transactions};
@@ -129,6 +130,14 @@ async fn fill(engine: &Arc<dyn Engine>) -> Vec<String> {
     let error = commit(engine, transaction("later", 1)).await.unwrap_err();
     println!("{error}");
     assert!(matches!(error, EngineError::ReadOnly(_)), "{error}");
+    let mut nothing = WriteSet::default();
+    commit(engine, nothing.clone()).await.unwrap();
+    nothing.demand_sync();
+    let asked = commit(engine, nothing).await.unwrap_err();
+    assert!(
+        matches!(asked, EngineError::ReadOnly(_)),
+        "a monitor learns of it: {asked}"
+    );
     check(engine, &acknowledged).await;
     let closing = engine.close().await.unwrap_err();
     assert!(matches!(closing, EngineError::ReadOnly(_)), "{closing}");

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader, Write as _};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 
@@ -16,16 +16,14 @@ const CHILD_ROUND: &str = "TESSERA_CRASH_CHILD_ROUND";
 
 #[test]
 fn every_acknowledged_transaction_survives_a_kill() {
-    let rounds = std::env::var("TESSERA_CRASH_ROUNDS")
-        .ok()
-        .and_then(|text| text.parse().ok());
     let folder = tempfile::tempdir().unwrap();
     let data = folder.path().join("data");
     let mut dice = Dice::new("kill");
     let mut acknowledged = BTreeSet::new();
-    for round in 0..rounds.unwrap_or(10) {
+    for round in 0..rounds() {
         let before_kill = dice.below(3_000);
-        acknowledged.extend(write_until_killed(&data, round, before_kill));
+        let child = "kill::writes_until_it_is_killed";
+        acknowledged.extend(write_until_killed(child, &data, round, before_kill));
         let found = run(async {
             let engine = open(&data);
             let found: BTreeSet<String> = whole_transactions(&engine).await.into_iter().collect();
@@ -39,11 +37,22 @@ fn every_acknowledged_transaction_survives_a_kill() {
     }
 }
 
-/// Starts a writer, kills it after it acknowledged a number of transactions, and answers all it
-/// acknowledged.
-fn write_until_killed(data: &Path, round: u32, before_kill: u64) -> Vec<String> {
+/// How often a writing process is killed.
+pub(crate) fn rounds() -> u32 {
+    let rounds = std::env::var("TESSERA_CRASH_ROUNDS").ok();
+    rounds.and_then(|text| text.parse().ok()).unwrap_or(10)
+}
+
+/// Starts the test `child` as a process of its own, kills it after it acknowledged a number of
+/// transactions, and answers all it acknowledged.
+pub(crate) fn write_until_killed(
+    child: &str,
+    data: &Path,
+    round: u32,
+    before_kill: u64,
+) -> Vec<String> {
     let mut child = Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "kill::writes_until_it_is_killed", "--nocapture"])
+        .args(["--exact", child, "--nocapture"])
         .env(CHILD_FOLDER, data)
         .env(CHILD_ROUND, round.to_string())
         .stdout(Stdio::piped())
@@ -74,21 +83,39 @@ fn write_until_killed(data: &Path, round: u32, before_kill: u64) -> Vec<String> 
     acknowledged
 }
 
-/// Not a test by itself: the process that gets killed.
-#[test]
-fn writes_until_it_is_killed() {
-    let Some(folder) = std::env::var_os(CHILD_FOLDER) else {
-        return;
-    };
-    let round: u32 = std::env::var(CHILD_ROUND).unwrap().parse().unwrap();
-    // Killing a process leaves the operating system's memory, so both settings must keep
-    // everything.
-    let durability = if round.is_multiple_of(2) {
+/// The folder that a child is to write to; none in an ordinary test run.
+pub(crate) fn child_folder() -> Option<PathBuf> {
+    std::env::var_os(CHILD_FOLDER).map(PathBuf::from)
+}
+
+pub(crate) fn child_round() -> u32 {
+    std::env::var(CHILD_ROUND).unwrap().parse().unwrap()
+}
+
+/// Killing a process leaves the operating system's memory, so both settings must keep everything.
+pub(crate) fn child_durability() -> Durability {
+    if child_round().is_multiple_of(2) {
         Durability::Group
     } else {
         Durability::Periodic
+    }
+}
+
+/// Says that a transaction was committed: past the test runner's capture, in one call, because the
+/// pipe outlives the process.
+pub(crate) fn acknowledge(id: &str) {
+    let line = format!("ack {id} .\n");
+    std::io::stdout().write_all(line.as_bytes()).unwrap();
+}
+
+/// Not a test by itself: the process that gets killed.
+#[test]
+fn writes_until_it_is_killed() {
+    let Some(folder) = child_folder() else {
+        return;
     };
-    let engine = try_open(Path::new(&folder), durability).unwrap();
+    let round = child_round();
+    let engine = try_open(&folder, child_durability()).unwrap();
     run(async {
         let mut writers = Vec::new();
         for writer in 0..16_u64 {
@@ -100,9 +127,7 @@ fn writes_until_it_is_killed() {
                     commit(&engine, transaction(&id, value_bytes))
                         .await
                         .unwrap();
-                    // Past the test runner's capture, in one call: the pipe outlives the process.
-                    let line = format!("ack {id} .\n");
-                    std::io::stdout().write_all(line.as_bytes()).unwrap();
+                    acknowledge(&id);
                 }
             }));
         }
