@@ -1,6 +1,6 @@
 //! The work that goes on by itself: reaping, expiry, and jobs whose owner is gone.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
@@ -12,6 +12,9 @@ use crate::store::Store;
 
 /// How often it looks for work when nobody announced any.
 const ROUND: Duration = Duration::from_secs(1);
+
+/// How often it looks at what it has passed already.
+const FULL_LOOK_INTERVAL: Duration = Duration::from_secs(60);
 
 /// The background of a store, running until stopped or dropped.
 pub struct Background {
@@ -28,6 +31,13 @@ impl Background {
             loop {
                 if let Err(error) = rounds.work(&store).await {
                     tracing::warn!(%error, "background work failed and will be tried again");
+                }
+                match store.take_over_jobs().await {
+                    // Beside this loop: a long job must not hold up expiry.
+                    Ok(jobs) => jobs.into_iter().for_each(|job| {
+                        tokio::spawn(store.clone().run_resumed(job));
+                    }),
+                    Err(error) => tracing::warn!(%error, "jobs cannot be read"),
                 }
                 tokio::select! {
                     () = store.background_work() => {}
@@ -49,6 +59,27 @@ impl Background {
     }
 }
 
+/// Tells when to look at everything again. The reaper and the expirer remember where they were,
+/// because stepping over the tombstones of what they removed gets slower and slower; now and then
+/// they look from the start, for what came in behind them.
+#[derive(Default)]
+pub(crate) struct FullLook {
+    last: Option<Instant>,
+}
+
+impl FullLook {
+    /// Whether it is time; the first time always is.
+    pub(crate) fn is_due(&mut self) -> bool {
+        let due = self
+            .last
+            .is_none_or(|last| last.elapsed() >= FULL_LOOK_INTERVAL);
+        if due {
+            self.last = Some(Instant::now());
+        }
+        due
+    }
+}
+
 /// What the background remembers between rounds.
 #[derive(Default)]
 pub(crate) struct Rounds {
@@ -57,9 +88,8 @@ pub(crate) struct Rounds {
 }
 
 impl Rounds {
-    /// Does everything there is to do now.
+    /// Removes everything there is to remove now.
     pub(crate) async fn work(&mut self, store: &Store) -> Result<()> {
-        store.resume_jobs().await?;
         self.expirer.remove_expired(store).await?;
         self.reaper.reap_all(store).await
     }
@@ -69,6 +99,9 @@ impl Store {
     /// Does everything there is to do in the background now, for callers that want it done and not
     /// just begun: tests, and tools that close the store right after.
     pub async fn settle(&self) -> Result<()> {
+        for job in self.take_over_jobs().await? {
+            self.clone().run_resumed(job).await;
+        }
         Rounds::default().work(self).await
     }
 }

@@ -3,6 +3,7 @@
 
 use bytes::Bytes;
 
+use crate::background::FullLook;
 use crate::catalog::relocation_key;
 use crate::engine::Scan;
 use crate::error::{Error, Result};
@@ -13,23 +14,23 @@ use crate::transaction::Transaction;
 /// Items removed in one transaction.
 const STEP_ITEMS: usize = 64;
 
-/// Remembers up to which time marks were removed: later rounds need not step over the tombstones of
-/// earlier ones. Every so many rounds it looks from the start, for items that were written expired.
+/// A mark may be committed a little after its time.
+const LATE_MS: u64 = 5_000;
+
+/// Remembers up to which time marks were removed. Items may be written that have expired already,
+/// so marks may appear before that.
 #[derive(Default)]
 pub(crate) struct Expirer {
     from_ms: u64,
-    rounds: u32,
+    full_look: FullLook,
 }
-
-const ROUNDS_UNTIL_RESTART: u32 = 60;
 
 impl Expirer {
     /// Removes every item that has expired by now; answers how many.
     pub(crate) async fn remove_expired(&mut self, store: &Store) -> Result<usize> {
         let now_ms = store.clock().now_ms();
-        self.rounds += 1;
-        if self.rounds >= ROUNDS_UNTIL_RESTART {
-            *self = Self::default();
+        if self.full_look.is_due() {
+            self.from_ms = 0;
         }
         let mut removed = 0;
         let mut scan = Scan::new(key::expiries(self.from_ms, now_ms));
@@ -53,7 +54,7 @@ impl Expirer {
                 _ => break,
             }
         }
-        self.from_ms = now_ms;
+        self.from_ms = now_ms.saturating_sub(LATE_MS);
         Ok(removed)
     }
 }

@@ -140,23 +140,35 @@ impl Store {
         Ok(jobs)
     }
 
-    /// Goes on with the jobs whose owner is gone, each to its end.
-    pub(crate) async fn resume_jobs(&self) -> Result<()> {
+    /// Takes over the jobs whose owner is gone. They are still to be run.
+    pub(crate) async fn take_over_jobs(&self) -> Result<Vec<JobId>> {
+        let mut taken = Vec::new();
         for job in self.jobs().await? {
-            if job.is_free(self, self.clock().now_ms()) && self.take_over(job.id).await? {
+            let running = self.running_jobs().contains(&job.id);
+            if !running
+                && job.is_free(self, self.clock().now_ms())
+                && self.take_over(job.id).await?
+            {
                 tracing::info!(job = job.id, container = %job.container, "resuming a job");
-                if let Err(error) = self.run_job(job.id).await {
-                    tracing::warn!(job = job.id, container = %job.container, %error, "job ended");
-                }
+                taken.push(job.id);
             }
         }
-        Ok(())
+        Ok(taken)
+    }
+
+    /// Works on a job that was taken over; nobody waits for how it ends.
+    pub(crate) async fn run_resumed(self, id: JobId) {
+        match self.run_job(id).await {
+            Ok(()) => tracing::info!(job = id, "resumed job is done"),
+            Err(error) => tracing::warn!(job = id, %error, "resumed job ended"),
+        }
     }
 
     /// Works on a job that this process began to its end, also if the caller goes away.
     pub async fn run_job(&self, id: JobId) -> Result<()> {
-        let store = self.clone();
+        let running = Running::begin(self, id)?;
         let run = tokio::spawn(async move {
+            let store = &running.store;
             let job = Job::load_own(&store.begin().await?, id).await?;
             match job.task.clone() {
                 Task::Repartition { parents } => store.finish_repartition(&job, &parents).await,
@@ -184,6 +196,30 @@ impl Store {
             Err(Error::Conflict) => Ok(false),
             Err(error) => Err(error),
         }
+    }
+}
+
+/// Notes that this process works on a job, so that it does not take it over from itself.
+struct Running {
+    store: Store,
+    id: JobId,
+}
+
+impl Running {
+    fn begin(store: &Store, id: JobId) -> Result<Self> {
+        if !store.running_jobs().insert(id) {
+            return Err(Error::Rejected(format!(
+                "job {id} is already being worked on"
+            )));
+        }
+        let store = store.clone();
+        Ok(Self { store, id })
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.store.running_jobs().remove(&self.id);
     }
 }
 

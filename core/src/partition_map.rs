@@ -199,8 +199,14 @@ impl PartitionMap {
         Ok(neighbour)
     }
 
-    /// Second step of a split or merge: the heirs of `parents` take their place.
+    /// Second step of a split or merge: the heirs of `parents` take their place. Refused if that
+    /// was done before.
     pub fn finish(&mut self, parents: &[PartitionId]) -> Result<()> {
+        for id in parents {
+            if self.get(*id).is_none_or(|parent| parent.heirs.is_empty()) {
+                return Err(Error::NotFound(format!("partition {id} with heirs")));
+            }
+        }
         let mut records: Vec<(i64, PartitionRecord)> = Vec::new();
         for (first, record) in self.records() {
             if !parents.contains(&record.id) {
@@ -335,6 +341,17 @@ mod tests {
         assert_eq!(partition.heir(10), Some(2));
         let again = map.begin_split(0, 5, (3, 4)).unwrap_err();
         assert!(matches!(again, Error::Rejected(_)), "{again}");
+    }
+
+    #[test]
+    fn heirs_take_over_only_once() {
+        let mut map = PartitionMap::equal(1);
+        map.begin_split(0, 10, (1, 2)).unwrap();
+        map.finish(&[0]).unwrap();
+        let finished = map.clone();
+        assert!(matches!(map.finish(&[0]), Err(Error::NotFound(_))));
+        assert!(matches!(map.finish(&[1]), Err(Error::NotFound(_))));
+        assert_eq!(map, finished);
     }
 
     #[test]

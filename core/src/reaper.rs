@@ -7,6 +7,7 @@
 
 use bytes::Bytes;
 
+use crate::background::FullLook;
 use crate::encoding::{take_u32, take_u64};
 use crate::engine::{KeyRange, Scan};
 use crate::error::{Error, Result};
@@ -33,25 +34,23 @@ fn parse_reap_key(key: &[u8]) -> Option<(StorageId, Option<IndexId>)> {
     Some((storage, (index != WHOLE_STORAGE).then_some(index)))
 }
 
-/// Remembers where the reaper is. Storage ids only grow, so what was reaped lies before; starting
-/// there spares stepping over the tombstones of all earlier ones.
+/// Remembers where the reaper is: storage ids only grow, so most of what was reaped lies before.
 #[derive(Default)]
 pub(crate) struct Reaper {
     position: Option<Bytes>,
+    full_look: FullLook,
 }
 
 impl Reaper {
     /// Deletes everything that waits now.
     pub(crate) async fn reap_all(&mut self, store: &Store) -> Result<()> {
-        // An index of an old container may be dropped late: look from the start again after a full
-        // round.
+        if self.full_look.is_due() {
+            self.position = None;
+        }
         loop {
             let waiting = self.waiting(store).await?;
             if waiting.is_empty() {
-                if self.position.take().is_none() {
-                    return Ok(());
-                }
-                continue;
+                return Ok(());
             }
             for key in waiting {
                 let parsed = parse_reap_key(&key);

@@ -1,8 +1,8 @@
 //! The store: a cheap handle over the engine, the catalog and the work in the background.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::hash::{BuildHasher, Hasher, RandomState};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -44,6 +44,7 @@ struct Shared {
     job_ids: Sequence,
     /// Tells this process from others that work on the same data, and from itself before a restart.
     instance: u64,
+    running_jobs: Mutex<HashSet<JobId>>,
     background: Notify,
 }
 
@@ -89,6 +90,7 @@ impl Store {
                 storage_ids: Sequence::new("storage_id"),
                 job_ids: Sequence::new("job_id"),
                 instance: RandomState::new().build_hasher().finish(),
+                running_jobs: Mutex::default(),
                 background: Notify::new(),
             }),
         })
@@ -165,6 +167,12 @@ impl Store {
 
     pub(crate) fn instance(&self) -> u64 {
         self.shared.instance
+    }
+
+    /// The jobs that this process works on right now.
+    pub(crate) fn running_jobs(&self) -> MutexGuard<'_, HashSet<JobId>> {
+        let running = self.shared.running_jobs.lock();
+        running.unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Tells the background that there may be something to do.
