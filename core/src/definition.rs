@@ -155,6 +155,8 @@ pub struct NewContainer {
     pub partitions: u32,
     /// Whether each logical partition is counted on its own.
     pub counts_logical_partitions: bool,
+    /// Whether its database must have been created before.
+    pub requires_database: bool,
 }
 
 /// What a front end asks for when it creates an index.

@@ -13,6 +13,7 @@ pub mod catalog;
 pub mod clock;
 pub mod container;
 pub mod continuation;
+mod database;
 pub mod definition;
 pub mod encoding;
 pub mod engine;

@@ -10,8 +10,9 @@ use bytes::Bytes;
 
 use crate::catalog::{Draft, encode_version, relocation_key};
 use crate::container::Container;
+use crate::database::require_database;
 use crate::definition::{Definition, NewContainer};
-use crate::engine::{BoxFuture, Scan};
+use crate::engine::BoxFuture;
 use crate::error::{Error, Result};
 use crate::key;
 use crate::name::ContainerName;
@@ -19,7 +20,6 @@ use crate::partition_map::PartitionMap;
 use crate::reaper::reap_key;
 use crate::store::Store;
 use crate::transaction::Transaction;
-use crate::walk::Walk;
 
 impl Draft {
     fn of(container: &Container) -> Self {
@@ -55,17 +55,19 @@ impl Store {
         }
         let storage = self.take_storage_id().await?;
         let draft = Draft::create(name.clone(), storage, new);
+        let requires_database = new.requires_database;
         let created = self
-            .change_catalog(name, move |_, existing| {
+            .change_catalog(name, move |transaction, existing| {
                 let draft = draft.clone();
                 Box::pin(async move {
-                    match existing {
-                        Some(existing) => Err(Error::AlreadyExists(format!(
-                            "container '{}'",
-                            existing.name
-                        ))),
-                        None => Ok(Some(draft)),
+                    if let Some(existing) = existing {
+                        let taken = format!("container '{}'", existing.name);
+                        return Err(Error::AlreadyExists(taken));
                     }
+                    if requires_database {
+                        require_database(transaction, &draft.name).await?;
+                    }
+                    Ok(Some(draft))
                 })
             })
             .await?;
@@ -128,26 +130,6 @@ impl Store {
             Box::pin(async move { Ok(draft) })
         })
         .await
-    }
-
-    /// All containers of an API, or of one of its databases, by name.
-    pub async fn list_containers(
-        &self,
-        api: &str,
-        database: Option<&str>,
-    ) -> Result<Vec<ContainerName>> {
-        let transaction = self.begin().await?;
-        let mut scan = Scan::new(key::catalog_range(api, database));
-        scan.keys_only = true;
-        let mut names = Vec::new();
-        let mut walk = Walk::new(&transaction, scan);
-        while let Some(page) = walk.next().await? {
-            for (key, _) in page {
-                let name = key::parse_catalog(&key);
-                names.push(name.ok_or_else(|| Error::Corrupt("a catalog key".into()))?);
-            }
-        }
-        Ok(names)
     }
 
     /// Changes an existing container.

@@ -3,8 +3,11 @@
 use std::sync::Arc;
 
 use crate::support::*;
+use bytes::Bytes;
+use tessera_core::definition::NewContainer;
 use tessera_core::engine::{KeyRange, Scan};
 use tessera_core::memory::MemoryEngine;
+use tessera_core::name::ContainerName;
 use tessera_core::reading::{PageRequest, Span};
 use tessera_core::{Error, Store, key};
 
@@ -203,4 +206,88 @@ async fn data_of_a_newer_format_is_refused() {
         panic!("it was opened");
     };
     assert!(refused.to_string().contains("format 2"), "{refused}");
+}
+
+#[tokio::test]
+async fn databases_exist_on_their_own_and_take_their_containers_with_them() {
+    let store = open_store().await;
+    let in_database = NewContainer {
+        requires_database: true,
+        ..NewContainer::default()
+    };
+    let missing = store
+        .create_container(&name("c"), &in_database)
+        .await
+        .unwrap_err();
+    assert_eq!(missing.to_string(), "database 'test:db' does not exist");
+    store
+        .create_database(API, "db", "options".into())
+        .await
+        .unwrap();
+    let again = store
+        .create_database(API, "db", "x".into())
+        .await
+        .unwrap_err();
+    assert!(matches!(again, Error::AlreadyExists(_)), "{again}");
+    for container in ["c", "d"] {
+        store
+            .create_container(&name(container), &in_database)
+            .await
+            .unwrap();
+    }
+    assert_eq!(store.list_databases(API).await.unwrap(), ["db"]);
+    assert_eq!(
+        store.list_containers(API, None).await.unwrap(),
+        [name("c"), name("d")]
+    );
+    store
+        .alter_database(API, "db", "other".into())
+        .await
+        .unwrap();
+    assert_eq!(
+        store.database(API, "db").await.unwrap(),
+        Some("other".into())
+    );
+    store.drop_database(API, "db").await.unwrap();
+    assert_eq!(
+        store.list_databases(API).await.unwrap(),
+        Vec::<String>::new()
+    );
+    assert_eq!(store.list_containers(API, None).await.unwrap(), []);
+    let gone = store.drop_database(API, "db").await.unwrap_err();
+    assert!(matches!(gone, Error::NotFound(_)), "{gone}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn no_container_is_left_in_a_database_that_was_dropped() {
+    let store = open_store().await;
+    for round in 0..30 {
+        let database = format!("db{round}");
+        store
+            .create_database(API, &database, Bytes::new())
+            .await
+            .unwrap();
+        let creators: Vec<_> = (0..4)
+            .map(|number| {
+                let (store, database) = (store.clone(), database.clone());
+                tokio::spawn(async move {
+                    let name = ContainerName::new(API, database, format!("c{number}"));
+                    let new = NewContainer {
+                        requires_database: true,
+                        ..NewContainer::default()
+                    };
+                    match store.create_container(&name, &new).await {
+                        Ok(_) | Err(Error::NotFound(_)) => {}
+                        Err(error) => panic!("{error}"),
+                    }
+                })
+            })
+            .collect();
+        store.drop_database(API, &database).await.unwrap();
+        for creator in creators {
+            creator.await.unwrap();
+        }
+        let left = store.list_containers(API, Some(&database)).await.unwrap();
+        assert_eq!(left, [], "round {round}");
+    }
 }

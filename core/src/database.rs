@@ -1,0 +1,160 @@
+//! Databases that exist on their own: keyspaces, which may be empty and have options of their own.
+//! APIs whose databases are just the first part of a container's name need none of this.
+//!
+//! A database's entry has the key of a container without a name. Creating a container that needs
+//! its database writes the entry again, so that it conflicts with a drop of the database at the
+//! same moment: no container is left behind in a database that is gone.
+
+use bytes::Bytes;
+
+use crate::engine::Scan;
+use crate::error::{Error, Result};
+use crate::key;
+use crate::name::ContainerName;
+use crate::store::Store;
+use crate::transaction::Transaction;
+use crate::walk::Walk;
+
+impl Store {
+    /// Creates a database with the front end's own bytes.
+    pub async fn create_database(&self, api: &str, database: &str, schema: Bytes) -> Result<()> {
+        let entry = Entry::of(api, database);
+        self.run(&[], move |transaction| {
+            let (entry, schema) = (entry.clone(), schema.clone());
+            Box::pin(async move {
+                if transaction.get(&entry.key).await?.is_some() {
+                    return Err(Error::AlreadyExists(entry.description));
+                }
+                transaction.writes.put(entry.key, schema);
+                Ok(())
+            })
+        })
+        .await
+        .map(|_| ())
+    }
+
+    /// Replaces the front end's bytes of a database.
+    pub async fn alter_database(&self, api: &str, database: &str, schema: Bytes) -> Result<()> {
+        let entry = Entry::of(api, database);
+        self.run(&[], move |transaction| {
+            let (entry, schema) = (entry.clone(), schema.clone());
+            Box::pin(async move {
+                entry.existing(transaction).await?;
+                transaction.writes.put(entry.key, schema);
+                Ok(())
+            })
+        })
+        .await
+        .map(|_| ())
+    }
+
+    /// The front end's bytes of a database; none if there is no such database.
+    pub async fn database(&self, api: &str, database: &str) -> Result<Option<Bytes>> {
+        let transaction = self.begin().await?;
+        transaction.get(&Entry::of(api, database).key).await
+    }
+
+    /// Drops a database and all containers in it.
+    pub async fn drop_database(&self, api: &str, database: &str) -> Result<()> {
+        let entry = Entry::of(api, database);
+        loop {
+            for name in self.list_containers(api, Some(database)).await? {
+                match self.drop_container(&name).await {
+                    Ok(()) | Err(Error::NotFound(_)) => {}
+                    Err(error) => return Err(error),
+                }
+            }
+            let (name, entry) = (ContainerName::new(api, database, ""), entry.clone());
+            let dropped = self.run(&[], move |transaction| {
+                let (name, entry) = (name.clone(), entry.clone());
+                Box::pin(async move {
+                    entry.existing(transaction).await?;
+                    let containers = containers_in(transaction, &name.api, Some(&name.database));
+                    if !containers.await?.is_empty() {
+                        return Ok(false);
+                    }
+                    transaction.writes.delete(entry.key);
+                    Ok(true)
+                })
+            });
+            if dropped.await?.value {
+                return Ok(());
+            }
+        }
+    }
+
+    /// All databases of an API that exist on their own, by name.
+    pub async fn list_databases(&self, api: &str) -> Result<Vec<String>> {
+        let transaction = self.begin().await?;
+        let names = names(&transaction, Scan::new(key::catalog_range(api, None))).await?;
+        let databases = names.into_iter().filter(|name| name.container.is_empty());
+        Ok(databases.map(|name| name.database).collect())
+    }
+
+    /// All containers of an API, or of one of its databases, by name.
+    pub async fn list_containers(
+        &self,
+        api: &str,
+        database: Option<&str>,
+    ) -> Result<Vec<ContainerName>> {
+        containers_in(&self.begin().await?, api, database).await
+    }
+}
+
+/// Makes a container's creation depend on its database.
+pub(crate) async fn require_database(
+    transaction: &mut Transaction,
+    container: &ContainerName,
+) -> Result<()> {
+    let entry = Entry::of(&container.api, &container.database);
+    let schema = entry.existing(transaction).await?;
+    transaction.writes.put(entry.key, schema);
+    Ok(())
+}
+
+/// Where a database's own entry is.
+#[derive(Clone)]
+struct Entry {
+    key: Bytes,
+    description: String,
+}
+
+impl Entry {
+    fn of(api: &str, database: &str) -> Self {
+        let name = ContainerName::new(api, database, "");
+        Self {
+            key: key::catalog(&name),
+            description: format!("database '{name}'"),
+        }
+    }
+
+    async fn existing(&self, transaction: &Transaction) -> Result<Bytes> {
+        let stored = transaction.get(&self.key).await?;
+        stored.ok_or_else(|| Error::NotFound(self.description.clone()))
+    }
+}
+
+async fn containers_in(
+    transaction: &Transaction,
+    api: &str,
+    database: Option<&str>,
+) -> Result<Vec<ContainerName>> {
+    let names = names(transaction, Scan::new(key::catalog_range(api, database))).await?;
+    Ok(names
+        .into_iter()
+        .filter(|name| !name.container.is_empty())
+        .collect())
+}
+
+async fn names(transaction: &Transaction, mut scan: Scan) -> Result<Vec<ContainerName>> {
+    scan.keys_only = true;
+    let mut names = Vec::new();
+    let mut walk = Walk::new(transaction, scan);
+    while let Some(page) = walk.next().await? {
+        for (key, _) in page {
+            let name = key::parse_catalog(&key);
+            names.push(name.ok_or_else(|| Error::Corrupt("a catalog key cannot be read".into()))?);
+        }
+    }
+    Ok(names)
+}
