@@ -5,7 +5,6 @@ use std::sync::Arc;
 use crate::support::*;
 use bytes::Bytes;
 use tessera_core::definition::NewContainer;
-use tessera_core::engine::{KeyRange, Scan};
 use tessera_core::memory::MemoryEngine;
 use tessera_core::name::ContainerName;
 use tessera_core::reading::{PageRequest, Span};
@@ -18,16 +17,6 @@ async fn store_with_c() -> Store {
         .await
         .unwrap();
     store
-}
-
-async fn keys_in(store: &Store, range: KeyRange) -> usize {
-    let snapshot = store.engine().snapshot().await.unwrap();
-    snapshot
-        .scan(&Scan::new(range))
-        .await
-        .unwrap()
-        .entries
-        .len()
 }
 
 #[tokio::test]

@@ -3,7 +3,6 @@
 use crate::support::*;
 use tessera_core::clock::Clock;
 use tessera_core::definition::NewIndex;
-use tessera_core::engine::Scan;
 use tessera_core::{Store, key};
 
 const NOW: u64 = 1_000_000;
@@ -20,13 +19,7 @@ async fn store_with_clock() -> (Store, Clock) {
 }
 
 async fn marks(store: &Store) -> usize {
-    let snapshot = store.engine().snapshot().await.unwrap();
-    snapshot
-        .scan(&Scan::new(key::expiries(0, u64::MAX - 1)))
-        .await
-        .unwrap()
-        .entries
-        .len()
+    keys_in(store, key::expiries(0, u64::MAX - 1)).await
 }
 
 #[tokio::test]

@@ -2,7 +2,6 @@
 
 use crate::support::*;
 use tessera_core::definition::{IndexState, NewIndex};
-use tessera_core::engine::{KeyRange, Scan};
 use tessera_core::{Error, Store, key};
 
 async fn store_with(indexes: Vec<NewIndex>) -> Store {
@@ -157,10 +156,7 @@ async fn a_crashed_build_is_resumed_by_the_next_process() {
         .begin_index(&name("c"), &NewIndex::new("tag"), None)
         .await
         .unwrap();
-    let engine = std::sync::Arc::clone(store.engine());
-    drop(store);
-    let options = options(tessera_core::clock::Clock::system());
-    let store = Store::open(engine, options).await.unwrap();
+    let store = reopened(store).await;
     let building = container(&store, &name("c")).await;
     assert_eq!(
         building.definition.index("tag").unwrap().state,
@@ -189,14 +185,4 @@ async fn a_dropped_index_leaves_no_entries() {
         .await
         .unwrap_err();
     assert!(matches!(again, Error::NotFound(_)), "{again}");
-}
-
-async fn keys_in(store: &Store, range: KeyRange) -> usize {
-    let snapshot = store.engine().snapshot().await.unwrap();
-    snapshot
-        .scan(&Scan::new(range))
-        .await
-        .unwrap()
-        .entries
-        .len()
 }

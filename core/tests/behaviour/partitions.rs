@@ -114,10 +114,7 @@ async fn a_crashed_split_is_finished_by_the_next_process() {
             .await
             .unwrap();
     }
-    let engine = std::sync::Arc::clone(store.engine());
-    drop(store);
-    let options = options(tessera_core::clock::Clock::system());
-    let store = Store::open(engine, options).await.unwrap();
+    let store = reopened(store).await;
     store.settle().await.unwrap();
     assert_sound(&store, &name("c")).await;
     let partitions = container(&store, &name("c")).await.partitions.clone();

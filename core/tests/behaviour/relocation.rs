@@ -2,7 +2,6 @@
 
 use crate::support::*;
 use tessera_core::definition::NewIndex;
-use tessera_core::engine::{KeyRange, Scan};
 use tessera_core::locator::Locator;
 use tessera_core::rebuild::NewPlacement;
 use tessera_core::{Error, Store};
@@ -155,10 +154,7 @@ async fn a_crashed_relocation_is_resumed_by_the_next_process() {
         .await
         .unwrap();
     delete(&store, &name("c"), locator(8)).await.unwrap();
-    let engine = std::sync::Arc::clone(store.engine());
-    drop(store);
-    let options = options(tessera_core::clock::Clock::system());
-    let store = Store::open(engine, options).await.unwrap();
+    let store = reopened(store).await;
     store.settle().await.unwrap();
     let after = container(&store, &name("c")).await;
     assert_eq!(after.definition.schema, "city");
@@ -185,14 +181,4 @@ async fn a_cancelled_relocation_leaves_the_container_as_it_was() {
         (after.storage(), after.definition.relocation)
     );
     assert_sound(&store, &name("c")).await;
-}
-
-async fn keys_in(store: &Store, range: KeyRange) -> usize {
-    let snapshot = store.engine().snapshot().await.unwrap();
-    snapshot
-        .scan(&Scan::new(range))
-        .await
-        .unwrap()
-        .entries
-        .len()
 }

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use tessera_core::clock::Clock;
 use tessera_core::definition::{Definition, IndexDefinition, NewContainer, NewIndex};
+use tessera_core::engine::{KeyRange, Scan};
 use tessera_core::item::{Item, NewItem};
 use tessera_core::locator::Locator;
 use tessera_core::memory::MemoryEngine;
@@ -193,4 +194,18 @@ pub(crate) async fn container(store: &Store, name: &ContainerName) -> Arc<Contai
 /// Everything agrees with everything.
 pub(crate) async fn assert_sound(store: &Store, name: &ContainerName) {
     assert_eq!(store.verify(name).await.unwrap(), Vec::<String>::new());
+}
+
+/// How many keys the engine holds in a range, up to a page of them.
+pub(crate) async fn keys_in(store: &Store, range: KeyRange) -> usize {
+    let snapshot = store.engine().snapshot().await.unwrap();
+    let page = snapshot.scan(&Scan::new(range)).await.unwrap();
+    page.entries.len()
+}
+
+/// The same data, opened by another process.
+pub(crate) async fn reopened(store: Store) -> Store {
+    let engine = Arc::clone(store.engine());
+    drop(store);
+    Store::open(engine, options(Clock::system())).await.unwrap()
 }
