@@ -313,28 +313,19 @@ fn last_token_before(end: &[u8]) -> Option<i64> {
     })
 }
 
-/// The range from which a page goes on. A token comes from a client, so it can only ever narrow a
-/// range.
+/// The scan from which a page goes on. A token comes from a client, so it may only name a place
+/// within what the scan visits anyway.
 fn resumed(container: &Container, scan: &Scan, continuation: &Continuation) -> Result<Scan> {
-    if continuation.storage != container.storage() {
-        return Err(Error::InvalidContinuation(
-            "the container was replaced since",
-        ));
-    }
-    if continuation.reverse != scan.reverse {
-        return Err(Error::InvalidContinuation(
-            "it belongs to the other direction",
-        ));
-    }
-    let mut next = scan.after(&continuation.last_key);
-    if scan.reverse {
-        if scan.range.end < next.range.end && scan.range.end.is_some() {
-            next.range.end.clone_from(&scan.range.end);
-        }
-    } else if next.range.start < scan.range.start {
-        next.range.start = scan.range.start.clone();
-    }
-    Ok(next)
+    let refused = if continuation.storage != container.storage() {
+        "the container was replaced since"
+    } else if continuation.reverse != scan.reverse {
+        "it belongs to the other direction"
+    } else if !scan.range.contains(&continuation.last_key) {
+        "it belongs to another query"
+    } else {
+        return Ok(scan.after(&continuation.last_key));
+    };
+    Err(Error::InvalidContinuation(refused))
 }
 
 fn continuation(container: &Container, reverse: bool, found: &Page) -> Option<Continuation> {

@@ -257,7 +257,7 @@ impl FromStaticStr for Bytes {
 }
 
 #[tokio::test]
-async fn a_continuation_of_another_container_or_direction_is_refused() {
+async fn a_continuation_of_another_container_query_or_direction_is_refused() {
     let store = store_with(vec![], 1).await;
     store
         .create_container(&name("d"), &new_container(vec![], 1))
@@ -277,6 +277,13 @@ async fn a_continuation_of_another_container_or_direction_is_refused() {
     page.continuation = found.continuation;
     let wrong = transaction
         .scan(&other, &Span::All, &page)
+        .await
+        .unwrap_err();
+    assert!(matches!(wrong, Error::InvalidContinuation(_)), "{wrong}");
+    let token = locator(7).token;
+    let elsewhere = Span::Tokens(token, token);
+    let wrong = transaction
+        .scan(&first, &elsewhere, &page)
         .await
         .unwrap_err();
     assert!(matches!(wrong, Error::InvalidContinuation(_)), "{wrong}");
