@@ -24,7 +24,7 @@ use crate::error::{Error, Result};
 use crate::job::{Job, JobId, Task};
 use crate::key::{self, PartitionId};
 use crate::name::ContainerName;
-use crate::partition_map::Partition;
+use crate::partition_map::{Partition, middle};
 use crate::store::Store;
 use crate::transaction::Transaction;
 use crate::walk::Walk;
@@ -179,6 +179,9 @@ impl Store {
         let tally = transaction
             .tally_at(&key::physical_tally(container.storage(), id))
             .await?;
+        if tally.bytes > MAX_SCANNED_BYTES {
+            return self.halving_token_by_size(&container, partition).await;
+        }
         let half = tally.bytes / 2;
         let mut passed = 0;
         let mut candidate = None;
@@ -203,7 +206,36 @@ impl Store {
             ))
         })
     }
+
+    /// The same by halving the range until its left part is as large as its right, as the engine
+    /// estimates it. A logical partition larger than half ends on the right.
+    async fn halving_token_by_size(
+        &self,
+        container: &Container,
+        partition: &Partition,
+    ) -> Result<i64> {
+        let size = async |first: i64, last: i64| {
+            let range = token_range(container, first, last);
+            Ok::<u64, Error>(self.engine().approximate_size(&range).await?)
+        };
+        let half = size(partition.first, partition.last).await? / 2;
+        // The token sought lies above `below` and is at most `at`.
+        let (mut below, mut at) = (partition.first, partition.last);
+        while below.checked_add(1).is_some_and(|next| next < at) {
+            let between = middle(below, at);
+            if size(partition.first, between - 1).await? <= half {
+                below = between;
+            } else {
+                at = between;
+            }
+        }
+        Ok(at)
+    }
 }
+
+/// Partitions up to this size are read to find their middle; of larger ones the engine's estimate is
+/// good enough.
+const MAX_SCANNED_BYTES: i64 = 64 << 20;
 
 /// A split or merge that was begun.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -269,5 +301,46 @@ fn token_range(container: &Container, first: i64, last: i64) -> KeyRange {
             Some(after) => Some(key::items_from(storage, after)),
             None => key::items(storage).end,
         },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::definition::NewContainer;
+    use crate::item::NewItem;
+    use crate::locator::Locator;
+    use crate::memory::MemoryEngine;
+    use crate::store::StoreOptions;
+
+    #[tokio::test]
+    async fn the_middle_by_estimated_size_is_near_the_real_one() {
+        let engine = Arc::new(MemoryEngine::new());
+        let store = Store::open(engine, StoreOptions::default()).await.unwrap();
+        let name = ContainerName::new("test", "db", "c");
+        store
+            .create_container(&name, &NewContainer::default())
+            .await
+            .unwrap();
+        let mut transaction = store.begin().await.unwrap();
+        let container = transaction.container(&name).await.unwrap();
+        for number in 0..200 {
+            // Most of the bytes lie at high tokens.
+            let body = vec![0; if number > 150 { 500 } else { 10 }];
+            let new = NewItem::new(Locator::row(number * 1_000, "p", ""), body);
+            transaction.insert(&container, new).await.unwrap();
+        }
+        transaction.commit().await.unwrap();
+        let partition = container.partitions.locate(0);
+        let at = store
+            .halving_token_by_size(&container, partition)
+            .await
+            .unwrap();
+        assert!((165_000..=180_000).contains(&at), "{at}");
+        store
+            .split_partition(&name, partition.id, Some(at))
+            .await
+            .unwrap();
+        assert_eq!(store.verify(&name).await.unwrap(), Vec::<String>::new());
     }
 }
