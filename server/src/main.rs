@@ -24,6 +24,10 @@ mod tls;
 use std::process::ExitCode;
 use std::time::Instant;
 
+/// Write sets are made on one thread and freed on another, which the system's allocator is slow at.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 /// The version of the program.
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 

@@ -36,6 +36,10 @@ use tessera_core::write_set::WriteSet;
 use tessera_storage::{Durability, EngineConfig, Grouping};
 use tokio::sync::oneshot;
 
+/// The server's allocator.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 type Failure = Box<dyn Error + Send + Sync>;
 type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T, Failure>> + Send + 'a>>;
 
@@ -44,7 +48,7 @@ const VALUE_BYTES: usize = 1_024;
 const MEMORY_BYTES: usize = 2 << 30;
 const WRITERS: u64 = 32;
 const READERS: u64 = 2;
-const ROUNDS: u32 = 3;
+const ROUNDS: u32 = 5;
 const ROUND: Duration = Duration::from_millis(1_500);
 const MIN_RATIO: f64 = 0.7;
 const MIN_INCREMENTS: f64 = 5_000.0;
@@ -85,12 +89,9 @@ impl Raw {
                 let present = puts.len();
                 if let Some((expected, patience)) = grouping.wait_for(present) {
                     let deadline = Instant::now() + patience;
-                    while puts.len() < expected {
-                        let left = deadline.saturating_duration_since(Instant::now());
-                        match waiting.recv_timeout(left) {
-                            Ok(put) => puts.push(put),
-                            Err(_) => break,
-                        }
+                    while puts.len() < expected && Instant::now() < deadline {
+                        std::thread::sleep(patience / 4);
+                        puts.extend(waiting.try_iter());
                     }
                     grouping.waited(present, puts.len());
                 }

@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use rocksdb::WriteOptions;
@@ -22,6 +23,9 @@ const SYNC_INTERVAL: Duration = Duration::from_millis(100);
 /// Commits beyond this wait for the next batch, so that a flood of large ones does not delay the
 /// answer to small ones without end.
 const MAX_BATCH_BYTES: usize = 8 << 20;
+
+/// How often a batch that waits for company looks whether all are there.
+const WAIT_STEPS: u32 = 4;
 
 /// What the commit thread is asked.
 pub(super) enum Message {
@@ -157,14 +161,14 @@ impl Committer {
         let Some((expected, patience)) = self.grouping.wait_for(present) else {
             return;
         };
-        let start = Instant::now();
-        while gathered.commits.len() < expected {
-            let left = patience.saturating_sub(start.elapsed());
-            let Ok(message) = self.queue.recv_timeout(left) else {
-                break;
-            };
-            if !gathered.take(message) {
-                break;
+        let deadline = Instant::now() + patience;
+        let mut room = true;
+        while room && gathered.commits.len() < expected && Instant::now() < deadline {
+            // Asleep rather than waiting on the queue: being woken by each of many writers would
+            // take the processor from those still to come.
+            thread::sleep(patience / WAIT_STEPS);
+            while room && let Ok(message) = self.queue.try_recv() {
+                room = gathered.take(message);
             }
         }
         self.grouping.waited(present, gathered.commits.len());
