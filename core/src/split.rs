@@ -233,8 +233,8 @@ impl Store {
     }
 }
 
-/// Partitions up to this size are read to find their middle; of larger ones the engine's estimate is
-/// good enough.
+/// Partitions up to this size are read to find their middle; of larger ones the engine's estimate
+/// is good enough.
 const MAX_SCANNED_BYTES: i64 = 64 << 20;
 
 /// A split or merge that was begun.
