@@ -16,13 +16,10 @@ use crate::definition::Definition;
 use crate::encoding::take_u64;
 use crate::engine::{Scan, Snapshot};
 use crate::error::{Error, Result};
-use crate::key::{self, StorageId};
+use crate::key::{self, StorageId, system};
 use crate::model::{Model, Opaque};
 use crate::name::ContainerName;
 use crate::partition_map::{PartitionMap, PartitionRecord};
-
-/// System area: definitions of storages that relocations are filling.
-pub(crate) const RELOCATION_AREA: &[u8] = b"relocation";
 
 /// Caches container definitions, and finds the one in force at a snapshot.
 pub struct Catalog {
@@ -224,7 +221,7 @@ impl Drop for ChangeUnderWay {
 }
 
 pub(crate) fn relocation_key(target: StorageId) -> Bytes {
-    key::system_key(RELOCATION_AREA, &target.to_be_bytes())
+    key::system_key(system::RELOCATION, &target.to_be_bytes())
 }
 
 /// The value of a version key: the version and the owner's name.

@@ -54,6 +54,8 @@ pub mod system {
     pub const REAP: &[u8] = b"reap";
     /// Rebuilds under way.
     pub const JOB: &[u8] = b"job";
+    /// Definitions of storages that relocations are filling.
+    pub const RELOCATION: &[u8] = b"relocation";
 }
 
 fn key(prefix: u8, build: impl FnOnce(&mut Vec<u8>)) -> Bytes {
@@ -113,11 +115,22 @@ pub fn items(storage: StorageId) -> KeyRange {
 }
 
 /// The first key of the items at or after `token`.
-pub fn items_from(storage: StorageId, token: i64) -> Bytes {
+fn items_from(storage: StorageId, token: i64) -> Bytes {
     key(ITEM, |out| {
         put_u64(out, storage);
         put_i64(out, token);
     })
+}
+
+/// The items whose token lies from `first` to `last`, both included.
+pub fn items_between(storage: StorageId, first: i64, last: i64) -> KeyRange {
+    KeyRange {
+        start: items_from(storage, first),
+        end: match last.checked_add(1) {
+            Some(after) => Some(items_from(storage, after)),
+            None => items(storage).end,
+        },
+    }
 }
 
 /// All items, header included, of one logical partition.

@@ -341,13 +341,7 @@ fn item_range(container: &Container, span: &Span) -> KeyRange {
     let storage = container.storage();
     match span {
         Span::All => key::items(storage),
-        Span::Tokens(first, last) => KeyRange {
-            start: key::items_from(storage, *first),
-            end: match last.checked_add(1) {
-                Some(after) => Some(key::items_from(storage, after)),
-                None => key::items(storage).end,
-            },
-        },
+        Span::Tokens(first, last) => key::items_between(storage, *first, *last),
         Span::Partition {
             token,
             partition_key,

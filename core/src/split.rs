@@ -185,7 +185,11 @@ impl Store {
         let half = tally.bytes / 2;
         let mut passed = 0;
         let mut candidate = None;
-        let scan = Scan::new(token_range(&container, partition.first, partition.last));
+        let scan = Scan::new(key::items_between(
+            container.storage(),
+            partition.first,
+            partition.last,
+        ));
         let mut walk = Walk::new(&transaction, scan);
         while let Some(items) = walk.next_items().await? {
             for item in items {
@@ -215,7 +219,7 @@ impl Store {
         partition: &Partition,
     ) -> Result<i64> {
         let size = async |first: i64, last: i64| {
-            let range = token_range(container, first, last);
+            let range = key::items_between(container.storage(), first, last);
             Ok::<u64, Error>(self.engine().approximate_size(&range).await?)
         };
         let half = size(partition.first, partition.last).await? / 2;
@@ -271,7 +275,11 @@ async fn corrections(
     let mut corrections = Vec::new();
     // All heirs but the first are counted; the first one has what is left of the parents' sum.
     for heir in heirs.iter().skip(1).rev() {
-        let exact = count(transaction, token_range(container, heir.first, last)).await?;
+        let exact = count(
+            transaction,
+            key::items_between(container.storage(), heir.first, last),
+        )
+        .await?;
         corrections.push((heir.id, exact.minus(stored(heir.id).await?)));
         sum = sum.minus(exact);
         last = heir.first.saturating_sub(1);
@@ -291,17 +299,6 @@ async fn count(transaction: &Transaction, range: KeyRange) -> Result<Tally> {
         }
     }
     Ok(tally)
-}
-
-fn token_range(container: &Container, first: i64, last: i64) -> KeyRange {
-    let storage = container.storage();
-    KeyRange {
-        start: key::items_from(storage, first),
-        end: match last.checked_add(1) {
-            Some(after) => Some(key::items_from(storage, after)),
-            None => key::items(storage).end,
-        },
-    }
 }
 
 #[cfg(test)]
