@@ -1,0 +1,1 @@
+//! Who may do what: shared keys, shared access signatures, bearer tokens.

@@ -1,0 +1,1 @@
+//! `$batch`: the multipart form of an entity group transaction.

@@ -1,0 +1,1 @@
+//! `$filter`: its grammar, its meaning, and the range of keys it leaves to read.
