@@ -7,6 +7,7 @@
 
 use bytes::Bytes;
 
+use crate::definition::Definition;
 use crate::engine::Scan;
 use crate::error::{Error, Result};
 use crate::key;
@@ -71,7 +72,7 @@ impl Store {
                     entry.existing(transaction).await?;
                     let containers = containers_in(transaction, &name.api, Some(&name.database));
                     if !containers.await?.is_empty() {
-                        return Ok(false);
+                        return Ok::<_, Error>(false);
                     }
                     transaction.writes.delete(entry.key);
                     Ok(true)
@@ -98,6 +99,35 @@ impl Store {
         database: Option<&str>,
     ) -> Result<Vec<ContainerName>> {
         containers_in(&self.begin().await?, api, database).await
+    }
+
+    /// At most `limit` containers of a database, by name, from the name `from` on, with their
+    /// definitions.
+    pub async fn describe_containers(
+        &self,
+        api: &str,
+        database: &str,
+        from: &str,
+        limit: usize,
+    ) -> Result<Vec<(ContainerName, Definition)>> {
+        let transaction = self.begin().await?;
+        let mut range = key::catalog_range(api, Some(database));
+        // The database's own entry, whose container has no name, stands before all others.
+        let first = from.to_owned().max("\0".to_owned());
+        range.start = key::catalog(&ContainerName::new(api, database, first));
+        let mut scan = Scan::new(range);
+        scan.max_rows = limit;
+        let mut described = Vec::new();
+        let mut walk = Walk::new(&transaction, scan);
+        while described.len() < limit
+            && let Some(page) = walk.next().await?
+        {
+            for (key, value) in page {
+                described.push((parse_name(&key)?, Definition::decode(&value)?));
+            }
+        }
+        described.truncate(limit);
+        Ok(described)
     }
 }
 
@@ -152,9 +182,13 @@ async fn names(transaction: &Transaction, mut scan: Scan) -> Result<Vec<Containe
     let mut walk = Walk::new(transaction, scan);
     while let Some(page) = walk.next().await? {
         for (key, _) in page {
-            let name = key::parse_catalog(&key);
-            names.push(name.ok_or_else(|| Error::Corrupt("a catalog key cannot be read".into()))?);
+            names.push(parse_name(&key)?);
         }
     }
     Ok(names)
+}
+
+fn parse_name(key: &[u8]) -> Result<ContainerName> {
+    let name = key::parse_catalog(key);
+    name.ok_or_else(|| Error::Corrupt("a catalog key cannot be read".into()))
 }

@@ -66,6 +66,18 @@ pub enum Error {
     Internal(String),
 }
 
+/// What a statement may fail with: the core's errors, or a front end's own that can hold those.
+pub trait StatementError: From<Error> + Send {
+    /// Whether the statement may succeed if it is run again.
+    fn is_conflict(&self) -> bool;
+}
+
+impl StatementError for Error {
+    fn is_conflict(&self) -> bool {
+        matches!(self, Self::Conflict)
+    }
+}
+
 impl From<EngineError> for Error {
     fn from(error: EngineError) -> Self {
         match error {

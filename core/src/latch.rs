@@ -1,4 +1,4 @@
-//! Latches for hot items: writers of one key queue up instead of conflicting again and again.
+//! Latches for hot items: writers of one item queue up instead of conflicting again and again.
 //!
 //! Never needed for correctness, which is the engine's: a latch only spares retries. Taken for one
 //! statement's read-modify-write, never across a client's round trip, and always in the order of
@@ -6,7 +6,11 @@
 
 use std::hash::{BuildHasher, RandomState};
 
+use smallvec::SmallVec;
 use tokio::sync::{Mutex, MutexGuard};
+
+use crate::locator::Locator;
+use crate::name::ContainerName;
 
 const STRIPES: usize = 1_024;
 
@@ -18,7 +22,7 @@ pub(crate) struct Latches {
 
 /// Holds latches until dropped.
 pub(crate) struct Latched<'a> {
-    _guards: Vec<MutexGuard<'a, ()>>,
+    _guards: SmallVec<[MutexGuard<'a, ()>; 4]>,
 }
 
 impl Latches {
@@ -29,18 +33,13 @@ impl Latches {
         }
     }
 
-    /// Waits for the latches of all `keys`.
-    pub(crate) async fn lock(
-        &self,
-        keys: impl IntoIterator<Item = impl AsRef<[u8]>>,
-    ) -> Latched<'_> {
-        let mut positions: Vec<usize> = keys
-            .into_iter()
-            .map(|key| self.position(key.as_ref()))
-            .collect();
+    /// Waits for the latches of all `items`.
+    pub(crate) async fn lock(&self, items: &[(&ContainerName, &Locator)]) -> Latched<'_> {
+        let mut positions: SmallVec<[usize; 4]> =
+            items.iter().map(|item| self.position(item)).collect();
         positions.sort_unstable();
         positions.dedup();
-        let mut guards = Vec::with_capacity(positions.len());
+        let mut guards = SmallVec::new();
         for stripe in positions
             .into_iter()
             .filter_map(|position| self.stripes.get(position))
@@ -50,8 +49,8 @@ impl Latches {
         Latched { _guards: guards }
     }
 
-    fn position(&self, key: &[u8]) -> usize {
-        let stripe = self.hasher.hash_one(key) % (self.stripes.len() as u64);
+    fn position(&self, item: &(&ContainerName, &Locator)) -> usize {
+        let stripe = self.hasher.hash_one(item) % (self.stripes.len() as u64);
         usize::try_from(stripe).unwrap_or(0)
     }
 }

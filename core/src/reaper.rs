@@ -114,7 +114,7 @@ async fn delete_key(store: &Store, key: Bytes) -> Result<()> {
     store
         .run(&[], move |transaction| {
             transaction.writes.delete(key.clone());
-            Box::pin(async { Ok(()) })
+            Box::pin(async { Ok::<_, Error>(()) })
         })
         .await?;
     Ok(())

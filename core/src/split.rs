@@ -164,7 +164,7 @@ impl Store {
         let id = job.id;
         self.run(&[], move |transaction| {
             transaction.writes.delete(Job::key(id));
-            Box::pin(async { Ok(()) })
+            Box::pin(async { Ok::<_, Error>(()) })
         })
         .await?;
         Ok(())

@@ -11,12 +11,13 @@ use tokio::sync::Notify;
 use crate::catalog::Catalog;
 use crate::clock::Clock;
 use crate::engine::{BoxFuture, Engine};
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, StatementError};
 use crate::job::JobId;
 use crate::key::{self, StorageId, system};
 use crate::latch::Latches;
 use crate::locator::Locator;
 use crate::model::Model;
+use crate::name::ContainerName;
 use crate::sequence::Sequence;
 use crate::throughput::Meter;
 use crate::transaction::Transaction;
@@ -102,27 +103,28 @@ impl Store {
         Ok(Transaction::new(self.clone(), snapshot))
     }
 
-    /// Runs one statement as a transaction, again after each conflict. `items` are the keys it is
-    /// known to change: writers of the same ones wait for each other instead of conflicting.
-    pub async fn run<T, F>(
+    /// Runs one statement as a transaction, again after each conflict; if it fails, nothing of it
+    /// is done. `items` are those it is known to change: writers of the same ones wait for each
+    /// other instead of conflicting.
+    pub async fn run<T, E, F>(
         &self,
-        items: &[(StorageId, Locator)],
+        items: &[(&ContainerName, &Locator)],
         statement: F,
-    ) -> Result<Outcome<T>>
+    ) -> std::result::Result<Outcome<T>, E>
     where
-        F: for<'a> Fn(&'a mut Transaction) -> BoxFuture<'a, Result<T>> + Send + Sync,
+        F: for<'a> Fn(&'a mut Transaction) -> BoxFuture<'a, std::result::Result<T, E>>
+            + Send
+            + Sync,
         T: Send,
+        E: StatementError,
     {
-        let keys = items
-            .iter()
-            .map(|(storage, locator)| key::item(*storage, locator));
-        let _latched = self.shared.latches.lock(keys).await;
+        let _latched = self.shared.latches.lock(items).await;
         let mut attempt = 0;
         loop {
             let mut transaction = self.begin().await?;
             let value = match statement(&mut transaction).await {
                 Ok(value) => value,
-                Err(Error::Conflict) => {
+                Err(error) if error.is_conflict() => {
                     self.pause_before_retry(&mut attempt).await?;
                     continue;
                 }
@@ -137,7 +139,7 @@ impl Store {
                     });
                 }
                 Err(Error::Conflict) => self.pause_before_retry(&mut attempt).await?,
-                Err(error) => return Err(error),
+                Err(error) => return Err(error.into()),
             }
         }
     }

@@ -208,9 +208,9 @@ impl OverCore {
     }
 
     /// Adds one to the number in an item.
-    async fn increment(&self, storage: u64) -> Result<(), Failure> {
+    async fn increment(&self) -> Result<(), Failure> {
         let counter = locator(Bytes::from_static(b"counter"));
-        let changed = [(storage, counter.clone())];
+        let changed = [(&*self.container, &counter)];
         let increment = self.store.run(&changed, |transaction| {
             let (name, counter) = (Arc::clone(&self.container), counter.clone());
             Box::pin(async move {
@@ -225,7 +225,8 @@ impl OverCore {
                 }
             })
         });
-        increment.await?;
+        let outcome: tessera_core::Result<_> = increment.await;
+        outcome?;
         Ok(())
     }
 
@@ -316,10 +317,6 @@ fn main() -> Result<(), Failure> {
 /// Increments per second of one counter by many tasks, none of which may be lost.
 async fn count(core: OverCore) -> Result<bool, Failure> {
     let core = Arc::new(core);
-    let storage = {
-        let mut transaction = core.store.begin().await?;
-        transaction.container(&core.container).await?.storage()
-    };
     let start = Instant::now();
     let mut tasks = Vec::new();
     for _ in 0..WRITERS {
@@ -327,7 +324,7 @@ async fn count(core: OverCore) -> Result<bool, Failure> {
         tasks.push(tokio::spawn(async move {
             let mut done = 0;
             while start.elapsed() < ROUND {
-                core.increment(storage).await?;
+                core.increment().await?;
                 done += 1;
             }
             Ok::<u64, Failure>(done)

@@ -20,6 +20,37 @@ async fn store_with_c() -> Store {
 }
 
 #[tokio::test]
+async fn definitions_are_listed_in_pages_without_the_database_itself() {
+    let store = store_with_c().await;
+    store
+        .create_database(API, "db", Bytes::from_static(b"options"))
+        .await
+        .unwrap();
+    for container in ["a", "b", "d"] {
+        let new = NewContainer {
+            schema: Bytes::from(container),
+            ..NewContainer::default()
+        };
+        store
+            .create_container(&name(container), &new)
+            .await
+            .unwrap();
+    }
+    let check = async |from: &str, limit: usize, expected: &[&str]| {
+        let page = store.describe_containers(API, "db", from, limit).await;
+        let page = page.unwrap();
+        let names: Vec<&str> = page.iter().map(|(name, _)| &*name.container).collect();
+        assert_eq!(names, expected, "{from} {limit}");
+        page
+    };
+    check("", 3, &["a", "b", "c"]).await;
+    check("b", 2, &["b", "c"]).await;
+    check("e", 2, &[]).await;
+    let last = check("c\0", 9, &["d"]).await;
+    assert_eq!(last[0].1.schema, Bytes::from_static(b"d"));
+}
+
+#[tokio::test]
 async fn names_are_unique_and_found_by_listing() {
     let store = store_with_c().await;
     let again = store

@@ -102,14 +102,14 @@ async fn thirty_two_tasks_increment_one_counter_and_nothing_is_lost() {
     const EACH: usize = 20;
     let store = store_with(vec![], 1).await;
     insert(&store, &name("c"), item(1, "0")).await.unwrap();
-    let storage = container(&store, &name("c")).await.storage();
     let tasks: Vec<_> = (0..TASKS)
         .map(|_| {
             let store = store.clone();
             tokio::spawn(async move {
-                let counter = [(storage, locator(1))];
+                let (container, counter) = (name("c"), locator(1));
+                let changed = [(&container, &counter)];
                 for _ in 0..EACH {
-                    let increment = store.run(&counter, |transaction| {
+                    let increment = store.run(&changed, |transaction| {
                         Box::pin(async move {
                             let container = transaction.container(&name("c")).await?;
                             let old = transaction.read(&container, &locator(1)).await?.unwrap();

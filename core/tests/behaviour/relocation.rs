@@ -89,7 +89,7 @@ async fn writes_beside_a_relocation_are_neither_refused_nor_lost() {
                                 let new = tessera_core::item::NewItem::new(place, body);
                                 transaction.upsert(&container, new).await?;
                             }
-                            Ok(())
+                            Ok::<_, Error>(())
                         })
                     });
                     done.await.unwrap();

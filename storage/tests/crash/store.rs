@@ -165,7 +165,7 @@ async fn write_pair(store: &Store, writer: u64, number: u64) {
                     transaction.delete(&container, &item.locator).await?;
                 }
             }
-            Ok(())
+            Ok::<_, Error>(())
         })
     });
     written.await.unwrap();
