@@ -6,9 +6,11 @@
 
 use bytes::{BufMut, Bytes, BytesMut};
 
+use crate::container::Container;
 use crate::encoding::{take_u32, take_u64};
 use crate::error::{Error, Result};
 use crate::key::StorageId;
+use crate::locator::Locator;
 
 const FORMAT: u8 = 1;
 const FORWARD: u8 = 0;
@@ -24,6 +26,16 @@ pub struct Continuation {
 }
 
 impl Continuation {
+    /// What goes on behind the place of an item, forwards in the container's order, whether the
+    /// item is there or not: for front ends whose tokens name items.
+    pub fn after(container: &Container, locator: &Locator) -> Self {
+        Self {
+            storage: container.storage(),
+            reverse: false,
+            last_key: container.item_key(locator),
+        }
+    }
+
     /// The token to hand to a client. Not secret, but checked for damage.
     pub fn encode(&self) -> Bytes {
         let mut token = BytesMut::with_capacity(14 + self.last_key.len());

@@ -98,7 +98,7 @@ async fn remove_one(transaction: &mut Transaction, mark: &Bytes) -> Result<bool>
     let item = transaction.stored(&container, &locator).await?;
     match item.filter(|item| item.expires_at_ms == Some(at_ms)) {
         Some(item) => {
-            transaction.remove(&container, &item).await?;
+            transaction.discard(&container, &item).await?;
             Ok(true)
         }
         None => {

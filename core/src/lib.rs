@@ -9,6 +9,7 @@
 //! body means, it asks the front end's [`model::Model`]. All keys are listed in [`key`].
 
 pub mod background;
+mod budget;
 pub mod catalog;
 pub mod clock;
 pub mod container;

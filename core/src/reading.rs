@@ -126,6 +126,7 @@ pub struct IndexPage {
 impl Transaction {
     /// The item at `locator`, unless there is none or it has expired.
     pub async fn read(&mut self, container: &Container, locator: &Locator) -> Result<Option<Item>> {
+        self.admit(container, locator.token)?;
         let item = self.stored(container, locator).await?;
         Ok(self.count_read(container, locator, item))
     }
@@ -136,6 +137,9 @@ impl Transaction {
         container: &Container,
         locators: &[Locator],
     ) -> Result<Vec<Option<Item>>> {
+        for locator in locators {
+            self.admit(container, locator.token)?;
+        }
         let keys: Vec<Bytes> = locators
             .iter()
             .map(|locator| container.item_key(locator))
@@ -167,6 +171,9 @@ impl Transaction {
         page: &PageRequest,
     ) -> Result<ItemPage> {
         let range = item_range(container, span);
+        if let Some(token) = first_token(&range, page) {
+            self.admit(container, token)?;
+        }
         let (scan, found) = self.scan_page(container, range, page).await?;
         self.count_partitions_visited(container, &scan, &found);
         let continuation = continuation(container, page.reverse, &found);
@@ -174,7 +181,7 @@ impl Transaction {
         for (key, value) in &found.entries {
             let item = walk::item(key, value)?;
             let place = container.place(item.locator.token);
-            self.meter.examined(place, item.counted_bytes());
+            self.bill.meter.examined(place, item.counted_bytes());
             if !item.is_expired(self.now_ms) {
                 items.push(item);
             }
@@ -197,11 +204,15 @@ impl Transaction {
         if index.is_none_or(|index| index.state != IndexState::Ready) {
             return Err(Error::NotFound(format!("a complete index {}", span.index)));
         }
+        for partition in container.partitions.iter() {
+            let place = (container.storage(), partition.id);
+            self.bill.admit(&self.store, container, place)?;
+        }
         let range = index_range(container, span);
         let (_, found) = self.scan_page(container, range, page).await?;
         if page.continuation.is_none() {
             for partition in container.partitions.iter() {
-                self.meter.queried((container.storage(), partition.id));
+                self.bill.meter.queried((container.storage(), partition.id));
             }
         }
         let continuation = continuation(container, page.reverse, &found);
@@ -210,7 +221,7 @@ impl Transaction {
             let entry = key::parse_index_entry(&key);
             let (_, value, locator) = entry.ok_or_else(|| damaged("an index entry"))?;
             let place = container.place(locator.token);
-            self.meter.examined(place, value.len() + covered.len());
+            self.bill.meter.examined(place, value.len() + covered.len());
             hits.push(IndexHit {
                 value,
                 locator,
@@ -240,7 +251,7 @@ impl Transaction {
     ) -> Option<Item> {
         let visible = item.filter(|item| !item.is_expired(self.now_ms));
         let bytes = visible.as_ref().map_or(0, Item::counted_bytes);
-        self.meter.point_read(container.place(locator.token), bytes);
+        self.bill.meter.point_read(container.place(locator.token), bytes);
         visible
     }
 
@@ -281,7 +292,7 @@ impl Transaction {
             *(if scan.reverse { &mut first } else { &mut last }) = reached;
         }
         for partition in container.partitions.overlapping(first, last) {
-            self.meter.queried((container.storage(), partition.id));
+            self.bill.meter.queried((container.storage(), partition.id));
         }
     }
 }
@@ -300,6 +311,16 @@ const BEFORE_TOKEN: usize = 9;
 /// The token in an item key, if the key goes that far.
 fn token_of(key: &[u8]) -> Option<i64> {
     take_i64(&mut key.get(BEFORE_TOKEN..)?)
+}
+
+/// Where a page of items begins: its partition must let it in. Further ones that the page reaches
+/// are paid for all the same.
+fn first_token(range: &KeyRange, page: &PageRequest) -> Option<i64> {
+    match &page.continuation {
+        Some(continuation) => token_of(&continuation.last_key),
+        None if page.reverse => range.end.as_deref().and_then(last_token_before),
+        None => token_of(&range.start).or(Some(i64::MIN)),
+    }
 }
 
 /// The last token of which an item may lie before `end`, if `end` goes as far as a token.

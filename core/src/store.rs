@@ -8,6 +8,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use tokio::sync::Notify;
 
+use crate::budget::Budgets;
 use crate::catalog::Catalog;
 use crate::clock::Clock;
 use crate::engine::{BoxFuture, Engine};
@@ -41,6 +42,7 @@ struct Shared {
     catalog: Arc<Catalog>,
     clock: Clock,
     latches: Latches,
+    budgets: Budgets,
     storage_ids: Sequence,
     job_ids: Sequence,
     /// Tells this process from others that work on the same data, and from itself before a restart.
@@ -86,6 +88,7 @@ impl Store {
             shared: Arc::new(Shared {
                 engine,
                 catalog: Arc::new(Catalog::new(options.models, shared_engine)),
+                budgets: Budgets::new(options.clock.clone()),
                 clock: options.clock,
                 latches: Latches::new(),
                 storage_ids: Sequence::new("storage_id"),
@@ -152,6 +155,10 @@ impl Store {
     /// What tells the time.
     pub fn clock(&self) -> &Clock {
         &self.shared.clock
+    }
+
+    pub(crate) fn budgets(&self) -> &Budgets {
+        &self.shared.budgets
     }
 
     pub(crate) fn catalog(&self) -> &Arc<Catalog> {

@@ -5,8 +5,8 @@
 //! point read of 1 KB is 1 request unit and of 100 KB is 10, an insert of 1 KB without indexes is
 //! 5.5, a replace is twice an insert. Between those points the formulas are ours.
 //!
-//! Charges are kept for each physical partition ([`Meter`]), because each has its own budget.
-//! Holding a request back when a budget is used up belongs here too; nothing is throttled yet.
+//! Charges are kept for each physical partition ([`Meter`]), because each has its own budget:
+//! `crate::budget` holds requests back when it is used up.
 
 use std::fmt;
 use std::iter::Sum;

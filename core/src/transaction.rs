@@ -8,6 +8,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use smallvec::SmallVec;
 
+use crate::budget::Bill;
 use crate::container::Container;
 use crate::engine::{CommitOutcome, Page, Scan, Snapshot};
 use crate::error::{Error, Result};
@@ -23,7 +24,7 @@ pub struct Transaction {
     pub(crate) store: Store,
     pub(crate) snapshot: Box<dyn Snapshot>,
     pub(crate) writes: WriteSet,
-    pub(crate) meter: Meter,
+    pub(crate) bill: Bill,
     pub(crate) now_ms: u64,
     /// Containers whose definition had to be read at this snapshot: to do that only once.
     looked_up: Vec<Arc<Container>>,
@@ -43,10 +44,10 @@ impl Transaction {
     pub(crate) fn new(store: Store, snapshot: Box<dyn Snapshot>) -> Self {
         let now_ms = store.clock().now_ms();
         Self {
+            bill: Bill::default(),
             store,
             snapshot,
             writes: WriteSet::default(),
-            meter: Meter::default(),
             now_ms,
             looked_up: Vec::new(),
             guarded: SmallVec::new(),
@@ -75,7 +76,7 @@ impl Transaction {
 
     /// What was done so far and what it costs.
     pub fn meter(&self) -> &Meter {
-        &self.meter
+        &self.bill.meter
     }
 
     /// Makes the commit durable before it is answered, whatever the engine's setting.
@@ -86,12 +87,16 @@ impl Transaction {
     /// Applies all writes, or none: [`Error::Conflict`] if another commit came between.
     pub async fn commit(self) -> Result<Committed> {
         let version = self.snapshot.version();
-        let meter = self.meter;
+        let bill = self.bill;
         if self.writes.is_empty() && self.writes.guards().is_empty() {
+            let meter = bill.settle();
             return Ok(Committed { version, meter });
         }
         match self.snapshot.commit(self.writes).await? {
-            CommitOutcome::Done(version) => Ok(Committed { version, meter }),
+            CommitOutcome::Done(version) => Ok(Committed {
+                version,
+                meter: bill.settle(),
+            }),
             CommitOutcome::Conflict => Err(Error::Conflict),
             CommitOutcome::Unknown => Err(Error::OutcomeUnknown),
         }
@@ -105,6 +110,15 @@ impl Transaction {
             self.guarded.push(storage);
             self.writes.guard(key::definition_version(storage));
         }
+    }
+
+    /// Asks the partition of `token` for throughput: [`Error::Throttled`] if it has none left.
+    pub(crate) fn admit(&mut self, container: &Container, token: i64) -> Result<()> {
+        if container.definition.provisioned.is_none() {
+            return Ok(());
+        }
+        let place = container.place(token);
+        self.bill.admit(&self.store, container, place)
     }
 
     /// One key of the engine, with this transaction's own writes.

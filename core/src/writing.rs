@@ -20,6 +20,7 @@ use crate::write_set::Tally;
 impl Transaction {
     /// Stores an item where there is none. [`Error::AlreadyExists`] if there is one.
     pub async fn insert(&mut self, container: &Arc<Container>, new: NewItem) -> Result<Item> {
+        self.admit(container, new.locator.token)?;
         let old = self.stored(container, &new.locator).await?;
         if old.as_ref().is_some_and(|old| !old.is_expired(self.now_ms)) {
             return Err(Error::AlreadyExists("an item with this key".into()));
@@ -29,6 +30,7 @@ impl Transaction {
 
     /// Stores an item, in place of the one that may be there.
     pub async fn upsert(&mut self, container: &Arc<Container>, new: NewItem) -> Result<Item> {
+        self.admit(container, new.locator.token)?;
         let old = self.stored(container, &new.locator).await?;
         self.store_item(container, old.as_ref(), new).await
     }
@@ -44,11 +46,18 @@ impl Transaction {
             old.locator, new.locator,
             "a moved item is removed and inserted"
         );
+        self.admit(container, new.locator.token)?;
         self.store_item(container, Some(old), new).await
     }
 
     /// Removes `old`, which this transaction has read.
     pub async fn remove(&mut self, container: &Arc<Container>, old: &Item) -> Result<()> {
+        self.admit(container, old.locator.token)?;
+        self.discard(container, old).await
+    }
+
+    /// Removes `old` without asking its partition: work in the background is never held back.
+    pub(crate) async fn discard(&mut self, container: &Arc<Container>, old: &Item) -> Result<()> {
         self.apply(container, Some(old), None).await
     }
 
@@ -137,7 +146,7 @@ impl Transaction {
             (Some(bytes), None) | (None, Some(bytes)) => price::insert(bytes),
             (None, None) => return,
         };
-        self.meter.written(container.place(locator.token), charge);
+        self.bill.meter.written(container.place(locator.token), charge);
     }
 
     /// Counts into the tallies of the physical partition, of its heir while it is being split or
@@ -187,7 +196,7 @@ impl Transaction {
             }
         }
         if let Some(item) = new.or(old) {
-            self.meter
+            self.bill.meter
                 .indexed(container.place(item.locator.token), entries, claims);
         }
         Ok(())

@@ -11,3 +11,4 @@ mod items;
 mod partitions;
 mod relocation;
 mod support;
+mod throttling;
