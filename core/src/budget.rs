@@ -56,7 +56,10 @@ impl Spent {
     fn wait(&self, now_ms: u64) -> Option<Duration> {
         let over = self.milli_units.checked_sub(self.share)?;
         let seconds = 1 + over / self.share.max(1);
-        let at_ms = self.second.saturating_add(seconds).saturating_mul(SECOND_MS);
+        let at_ms = self
+            .second
+            .saturating_add(seconds)
+            .saturating_mul(SECOND_MS);
         Some(Duration::from_millis(at_ms.saturating_sub(now_ms)))
     }
 }

@@ -251,7 +251,9 @@ impl Transaction {
     ) -> Option<Item> {
         let visible = item.filter(|item| !item.is_expired(self.now_ms));
         let bytes = visible.as_ref().map_or(0, Item::counted_bytes);
-        self.bill.meter.point_read(container.place(locator.token), bytes);
+        self.bill
+            .meter
+            .point_read(container.place(locator.token), bytes);
         visible
     }
 

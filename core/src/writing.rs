@@ -146,7 +146,9 @@ impl Transaction {
             (Some(bytes), None) | (None, Some(bytes)) => price::insert(bytes),
             (None, None) => return,
         };
-        self.bill.meter.written(container.place(locator.token), charge);
+        self.bill
+            .meter
+            .written(container.place(locator.token), charge);
     }
 
     /// Counts into the tallies of the physical partition, of its heir while it is being split or
@@ -196,7 +198,8 @@ impl Transaction {
             }
         }
         if let Some(item) = new.or(old) {
-            self.bill.meter
+            self.bill
+                .meter
                 .indexed(container.place(item.locator.token), entries, claims);
         }
         Ok(())

@@ -27,7 +27,7 @@ pub(crate) fn text(banner: &Banner<'_>) -> String {
     lines.extend(banner.listeners.iter().map(|listener| {
         (
             listener.name,
-            format!("{:<22} {}", listener.address, connect(listener, banner.tls)),
+            format!("{:<22} {}", listener.address, connect(listener, banner)),
         )
     }));
     let mut text = format!("Tessera {VERSION}\n");
@@ -67,14 +67,15 @@ fn certificate(tls: &Tls) -> String {
     format!("{kind}, SHA-256 {}", tls.fingerprint)
 }
 
-fn connect(listener: &Listener, tls: Option<&Tls>) -> String {
+fn connect(listener: &Listener, banner: &Banner<'_>) -> String {
     let row = front_ends::TABLE
         .iter()
         .find(|row| row.setting.name == listener.name);
-    let tls = tls.map_or(Trust::Plain, |tls| tls.trust.clone());
+    let tls = banner.tls.map_or(Trust::Plain, |tls| tls.trust.clone());
     let endpoint = Endpoint {
         address: listener.address,
         tls,
     };
-    row.map(|row| (row.connect)(&endpoint)).unwrap_or_default()
+    row.map(|row| (row.connect)(banner.config, &endpoint))
+        .unwrap_or_default()
 }

@@ -13,17 +13,26 @@ use tessera_console::Console;
 use tessera_core::Store;
 use tessera_core::model::Model;
 use tessera_frontend::{About, FrontEnd};
+use tessera_table::{Table, TableModel};
 
+use crate::error::Error;
 use crate::output;
-use crate::settings::Setting;
+use crate::settings::{Config, Setting, table};
 
 /// One front end.
 pub(crate) struct Row {
     /// Its name, its default address and its help.
     pub(crate) setting: Setting,
+    /// Further settings of its own.
+    pub(crate) options: &'static [Setting],
+    /// What a TLS client may agree on to speak inside.
+    pub(crate) protocols: &'static [&'static [u8]],
+    /// Whether it asks everyone for a secret that not everyone knows, so that other machines may
+    /// reach it.
+    pub(crate) has_users: fn(&Config) -> bool,
     /// A command that a person can paste to try it.
-    pub(crate) connect: fn(&Endpoint) -> String,
-    pub(crate) start: fn(&Services) -> Arc<dyn FrontEnd>,
+    pub(crate) connect: fn(&Config, &Endpoint) -> String,
+    pub(crate) start: fn(&Services<'_>) -> Result<Arc<dyn FrontEnd>, Error>,
     /// Registered also while the front end is off: work in the background goes on.
     pub(crate) model: Option<ApiModel>,
 }
@@ -37,16 +46,47 @@ pub(crate) struct ApiModel {
 }
 
 /// Every front end, in the order of the banner.
-pub(crate) const TABLE: &[Row] = &[Row {
-    setting: Setting::listener(
-        "console",
-        "127.0.0.1:8080",
-        "Where the console listens (HTTP; so far its health page)",
-    ),
-    connect: |endpoint| endpoint.curl("/health"),
-    start: |services| Arc::new(Console::new(services.store.clone(), services.about.clone())),
-    model: None,
-}];
+pub(crate) const TABLE: &[Row] = &[
+    Row {
+        setting: Setting::listener(
+            "table",
+            "127.0.0.1:10002",
+            "Where the Table API listens (HTTP; Azure Tables clients)",
+        ),
+        options: table::OPTIONS,
+        protocols: &[b"h2", b"http/1.1"],
+        has_users: |config| config.table.has_own_accounts(),
+        connect: |config, endpoint| {
+            config
+                .table
+                .connection_string(endpoint.scheme("http", "https"), endpoint.local())
+        },
+        start: |services| {
+            let config = services.config.table.config()?;
+            Ok(Arc::new(Table::new(services.store.clone(), config)))
+        },
+        model: Some(ApiModel {
+            api: tessera_table::API,
+            model: || Arc::new(TableModel),
+        }),
+    },
+    Row {
+        setting: Setting::listener(
+            "console",
+            "127.0.0.1:8080",
+            "Where the console listens (HTTP; so far its health page)",
+        ),
+        options: &[],
+        protocols: &[b"http/1.1"],
+        has_users: |_| false,
+        connect: |_, endpoint| endpoint.curl("/health"),
+        start: |services| {
+            let console = Console::new(services.store.clone(), services.about.clone());
+            Ok(Arc::new(console))
+        },
+        model: None,
+    },
+];
 
 /// The models of all front ends, as the store wants them.
 pub(crate) fn models() -> HashMap<String, Arc<dyn Model>> {
@@ -57,7 +97,8 @@ pub(crate) fn models() -> HashMap<String, Arc<dyn Model>> {
 }
 
 /// What front ends are made from.
-pub(crate) struct Services {
+pub(crate) struct Services<'a> {
+    pub(crate) config: &'a Config,
     pub(crate) store: Store,
     pub(crate) about: About,
 }
@@ -90,6 +131,14 @@ impl Endpoint {
             ip => ip,
         };
         SocketAddr::new(ip, self.address.port())
+    }
+
+    /// How the scheme of a URL is written without TLS, or with it.
+    fn scheme(&self, plain: &'static str, tls: &'static str) -> &'static str {
+        match self.tls {
+            Trust::Plain => plain,
+            Trust::Given | Trust::Own(_) | Trust::Unkept => tls,
+        }
     }
 
     fn curl(&self, path: &str) -> String {

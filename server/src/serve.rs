@@ -92,29 +92,40 @@ async fn serve_data(
     served
 }
 
-/// Refuses addresses that other machines can reach, as long as anyone may do anything.
+/// Refuses addresses that other machines can reach, of front ends where anyone may do anything.
 fn check_exposure(settings: &Settings) -> Result<(), Error> {
+    let config = &settings.config;
     let exposed = |address: &SocketAddr| !address.ip().to_canonical().is_loopback();
-    let open = settings
-        .config
-        .listen
+    for row in front_ends::TABLE
         .iter()
-        .find(|(_, address)| exposed(address));
-    match open {
-        Some((name, address)) if !has_users(&settings.config) => Err(Error::Settings(format!(
-            "{name} = \"{address}\" ({}) can be reached from other machines, and without users \
-             anyone there could read and change everything; this version cannot have users yet, so \
-             listen on 127.0.0.1:{} and forward the port, for example with ssh -L",
-            settings.origin(name),
-            address.port()
-        ))),
-        _ => Ok(()),
+        .filter(|row| !(row.has_users)(config))
+    {
+        let name = row.setting.name;
+        let open = config
+            .listen
+            .iter()
+            .find(|(listener, address)| *listener == name && exposed(address));
+        if let Some((_, address)) = open {
+            return Err(Error::Settings(format!(
+                "{name} = \"{address}\" ({}) can be reached from other machines, and anyone there \
+                 could read and change everything; {}",
+                settings.origin(name),
+                advice(row, address)
+            )));
+        }
     }
+    Ok(())
 }
 
-/// Users come with the first front end that can ask for a password; their setting is read here.
-fn has_users(_config: &Config) -> bool {
-    false
+fn advice(row: &Row, address: &SocketAddr) -> String {
+    let local = format!(
+        "listen on 127.0.0.1:{} and forward the port, for example with ssh -L",
+        address.port()
+    );
+    match row.options.iter().find(|option| option.secret) {
+        Some(users) => format!("set {}, or {local}", users.name),
+        None => local,
+    }
 }
 
 fn reserve(config: &Config) -> Result<Vec<Reserved>, Error> {
@@ -219,6 +230,7 @@ impl Server<'_> {
             listeners: listeners.clone(),
         };
         let services = Services {
+            config: self.config,
             store: self.store.clone(),
             about,
         };
@@ -226,8 +238,8 @@ impl Server<'_> {
         for reserved in reserved {
             let acceptor = Acceptor {
                 name: reserved.row.setting.name,
-                front_end: (reserved.row.start)(&services),
-                tls: tls.map(|tls| tls.acceptor.clone()),
+                front_end: (reserved.row.start)(&services)?,
+                tls: tls.map(|tls| tls.acceptor(reserved.row.protocols)),
                 timeouts: Timeouts {
                     idle: self.config.idle_timeout,
                     stalled: self.config.read_timeout,

@@ -19,7 +19,7 @@ use crate::settings::Config;
 
 /// How the server proves who it is.
 pub(crate) struct Tls {
-    pub(crate) acceptor: TlsAcceptor,
+    config: ServerConfig,
     pub(crate) trust: Trust,
     /// SHA-256 of the certificate, as `openssl x509 -fingerprint -sha256` prints it.
     pub(crate) fingerprint: String,
@@ -58,6 +58,13 @@ impl Tls {
             })?;
         }
         Self::from_files(&cert, &key, Trust::Own(cert.clone()))
+    }
+
+    /// What accepts connections on which one of `protocols` is spoken, if the client names any.
+    pub(crate) fn acceptor(&self, protocols: &[&[u8]]) -> TlsAcceptor {
+        let mut config = self.config.clone();
+        config.alpn_protocols = protocols.iter().map(|name| name.to_vec()).collect();
+        TlsAcceptor::from(Arc::new(config))
     }
 
     fn from_files(cert: &Path, key: &Path, trust: Trust) -> Result<Self, Error> {
@@ -106,7 +113,7 @@ impl Tls {
             .with_no_client_auth()
             .with_single_cert(certs, key)?;
         Ok(Self {
-            acceptor: TlsAcceptor::from(Arc::new(config)),
+            config,
             trust,
             fingerprint,
         })

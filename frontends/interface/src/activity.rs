@@ -164,6 +164,13 @@ pub struct RequestId {
     number: u64,
 }
 
+impl RequestId {
+    /// The number of the connection, and of the request on it.
+    pub fn numbers(self) -> (u64, u64) {
+        (self.connection, self.number)
+    }
+}
+
 impl fmt::Display for RequestId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}-{}", self.connection, self.number)

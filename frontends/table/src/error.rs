@@ -62,52 +62,81 @@ macro_rules! codes {
 }
 
 codes! {
-    AccountAlreadyExists CONFLICT "The specified account already exists."
     AtomFormatNotSupported UNSUPPORTED_MEDIA_TYPE "Atom format is not supported."
-    AuthenticationFailed FORBIDDEN "Server failed to authenticate the request. Make sure the value of Authorization header is formed correctly including the signature."
+    AuthenticationFailed FORBIDDEN
+        "Server failed to authenticate the request. Make sure the value of Authorization \
+         header is formed correctly including the signature."
     AuthorizationFailure FORBIDDEN "This request is not authorized to perform this operation."
-    AuthorizationPermissionMismatch FORBIDDEN "This request is not authorized to perform this operation using this permission."
-    AuthorizationProtocolMismatch FORBIDDEN "This request is not authorized to perform this operation using this protocol."
-    AuthorizationResourceTypeMismatch FORBIDDEN "This request is not authorized to perform this operation using this resource type."
-    AuthorizationServiceMismatch FORBIDDEN "This request is not authorized to perform this operation using this service."
-    AuthorizationSourceIPMismatch FORBIDDEN "This request is not authorized to perform this operation using this source IP."
+    AuthorizationPermissionMismatch FORBIDDEN
+        "This request is not authorized to perform this operation using this permission."
+    AuthorizationProtocolMismatch FORBIDDEN
+        "This request is not authorized to perform this operation using this protocol."
+    AuthorizationResourceTypeMismatch FORBIDDEN
+        "This request is not authorized to perform this operation using this resource type."
+    AuthorizationServiceMismatch FORBIDDEN
+        "This request is not authorized to perform this operation using this service."
+    AuthorizationSourceIPMismatch FORBIDDEN
+        "This request is not authorized to perform this operation using this source IP."
+    CommandsInBatchActOnDifferentPartitions BAD_REQUEST
+        "All commands in a batch must operate on same entity group."
     CorsPreflightFailure FORBIDDEN "CORS not enabled or no matching rule found for this request."
     DuplicatePropertiesSpecified BAD_REQUEST "A property is specified more than one time."
     EntityAlreadyExists CONFLICT "The specified entity already exists."
     EntityTooLarge BAD_REQUEST "The entity is larger than the maximum size permitted."
-    InternalError INTERNAL_SERVER_ERROR "The server encountered an internal error. Please retry the request."
-    InvalidAuthenticationInfo UNAUTHORIZED "Authentication information is not given in the correct format. Check the value of Authorization header."
-    InvalidDuplicateRow BAD_REQUEST "A command with RowKey is already present in the batch. An entity can appear only once in a batch."
-    InvalidHeaderValue BAD_REQUEST "The value for one of the HTTP headers is not in the correct format."
+    InternalError INTERNAL_SERVER_ERROR
+        "The server encountered an internal error. Please retry the request."
+    InvalidAuthenticationInfo UNAUTHORIZED
+        "Authentication information is not given in the correct format. Check the value of \
+         Authorization header."
+    InvalidDuplicateRow BAD_REQUEST
+        "A command with RowKey is already present in the batch. An entity can appear only once \
+         in a batch."
+    InvalidHeaderValue BAD_REQUEST
+        "The value for one of the HTTP headers is not in the correct format."
     InvalidInput BAD_REQUEST "One of the request inputs is not valid."
-    InvalidQueryParameterValue BAD_REQUEST "Value for one of the query parameters specified in the request URI is invalid."
+    InvalidQueryParameterValue BAD_REQUEST
+        "Value for one of the query parameters specified in the request URI is invalid."
     InvalidResourceName BAD_REQUEST "The specified resource name contains invalid characters."
     InvalidUri BAD_REQUEST "The requested URI does not represent any resource on the server."
-    InvalidValueType BAD_REQUEST "The value specified is invalid."
     InvalidXmlDocument BAD_REQUEST "XML specified is not syntactically valid."
-    InvalidXmlNodeValue BAD_REQUEST "The value for one of the XML nodes is not in the correct format."
+    InvalidXmlNodeValue BAD_REQUEST
+        "The value for one of the XML nodes is not in the correct format."
     MediaTypeNotSupported UNSUPPORTED_MEDIA_TYPE "None of the provided media types are supported"
-    MethodNotAllowed METHOD_NOT_ALLOWED "The requested method is not allowed on the specified resource."
-    MissingContentLengthHeader LENGTH_REQUIRED "The Content-Length header is required for this request."
-    NoAuthenticationInformation UNAUTHORIZED "Server failed to authenticate the request. Please refer to the information in the www-authenticate header."
-    NotImplemented NOT_IMPLEMENTED "The requested operation is not implemented on the specified resource."
-    OperationTimedOut INTERNAL_SERVER_ERROR "The operation could not be completed within the permitted time."
+    MissingRequiredHeader BAD_REQUEST
+        "A required HTTP header was not specified: this operation needs If-Match."
+    NoAuthenticationInformation UNAUTHORIZED
+        "Server failed to authenticate the request. Please refer to the information in the \
+         www-authenticate header."
+    OperationTimedOut INTERNAL_SERVER_ERROR
+        "The operation could not be completed within the permitted time."
     OutOfRangeInput BAD_REQUEST "One of the request inputs is out of range."
     PropertiesNeedValue BAD_REQUEST "The values are not specified for all properties in the entity."
     PropertyNameInvalid BAD_REQUEST "The property name is invalid."
     PropertyNameTooLong BAD_REQUEST "The property name exceeds the maximum allowed length (255)."
-    PropertyValueTooLarge BAD_REQUEST "The property value exceeds the maximum allowed size (64KB). If the property value is a string, it is UTF-16 encoded and the maximum number of characters should be 32K or less."
-    RequestBodyTooLarge PAYLOAD_TOO_LARGE "The request body is too large and exceeds the maximum permissible limit."
+    PropertyValueTooLarge BAD_REQUEST
+        "The property value exceeds the maximum allowed size (64KB). If the property value is \
+         a string, it is UTF-16 encoded and the maximum number of characters should be 32K or \
+         less."
+    RequestBodyTooLarge PAYLOAD_TOO_LARGE
+        "The request body is too large and exceeds the maximum permissible limit."
     ResourceNotFound NOT_FOUND "The specified resource does not exist."
-    ServerBusy SERVICE_UNAVAILABLE "The server is currently unable to receive requests. Please retry your request."
+    ServerBusy SERVICE_UNAVAILABLE
+        "The server is currently unable to receive requests. Please retry your request."
     TableAlreadyExists CONFLICT "The table specified already exists."
     TableNotFound NOT_FOUND "The table specified does not exist."
-    TooManyProperties BAD_REQUEST "The entity contains more properties than allowed. Each entity can include up to 252 properties to store data. Each entity also has 3 system properties."
-    TooManyRequests TOO_MANY_REQUESTS "The request did not complete because the request rate is large: the request units of this second are used up. Please retry it later."
+    TooManyProperties BAD_REQUEST
+        "The entity contains more properties than allowed. Each entity can include up to 252 \
+         properties to store data. Each entity also has 3 system properties."
+    TooManyRequests TOO_MANY_REQUESTS
+        "The request did not complete because the request rate is large: the request units of \
+         this second are used up. Please retry it later."
     UnsupportedHttpVerb METHOD_NOT_ALLOWED "The resource doesn't support the specified HTTP verb."
-    UpdateConditionNotSatisfied PRECONDITION_FAILED "The update condition specified in the request was not satisfied."
-    XMethodIncorrectValue BAD_REQUEST "The HTTP method specified in the XMethod header is incorrect."
-    XMethodNotUsingPost BAD_REQUEST "The request uses X-HTTP-Method with an HTTP verb other than POST."
+    UpdateConditionNotSatisfied PRECONDITION_FAILED
+        "The update condition specified in the request was not satisfied."
+    XMethodIncorrectValue BAD_REQUEST
+        "The HTTP method specified in the XMethod header is incorrect."
+    XMethodNotUsingPost BAD_REQUEST
+        "The request uses X-HTTP-Method with an HTTP verb other than POST."
 }
 
 impl Code {

@@ -24,6 +24,17 @@ pub(crate) struct Head {
 }
 
 impl Head {
+    /// Whether the request came to the account's second location.
+    pub(crate) fn is_secondary(&self) -> bool {
+        let account = if self.path_style {
+            self.path.split('/').nth(1)
+        } else {
+            self.header("host")
+                .and_then(|host| host.split(['.', ':']).next())
+        };
+        account.is_some_and(|account| account.ends_with("-secondary"))
+    }
+
     /// A header's text; none if it is missing or not text.
     pub(crate) fn header(&self, name: &str) -> Option<&str> {
         self.headers.get(name)?.to_str().ok()

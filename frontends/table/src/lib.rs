@@ -1,9 +1,77 @@
 //! The Table front end: Azure Tables clients over HTTP.
+//!
+//! A request becomes a [`head::Head`] and a body; `address` finds the account and the resource,
+//! `operation` what is asked, `auth` whether it may be; a handler does it through the core and
+//! answers a [`reply::Reply`], which becomes HTTP again.
 
+mod address;
+mod answer;
 mod auth;
 mod batch;
+mod change;
+mod continuation_header;
 mod entity;
 mod error;
+mod failure;
 mod filter;
+mod handlers;
 mod head;
+mod http;
+mod model;
+mod operation;
+mod options;
+mod query;
+mod reply;
 mod service;
+mod stored_entity;
+mod tables;
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+
+use tessera_core::Store;
+use tessera_frontend::{Connection, FrontEnd};
+
+pub use auth::{Accounts, Bearer, BearerConfig, EMULATOR_KEY};
+pub use model::{API, TableModel};
+pub use tables::Mode;
+
+use auth::Authenticator;
+use handlers::Service;
+
+/// How the front end is set up.
+#[derive(Clone)]
+pub struct TableConfig {
+    /// Which service is played.
+    pub mode: Mode,
+    /// Who has keys.
+    pub accounts: Accounts,
+    /// Whose tokens are taken.
+    pub bearer: Option<Bearer>,
+}
+
+/// The front end.
+pub struct Table {
+    service: Arc<Service>,
+}
+
+impl Table {
+    /// A front end over `store`.
+    pub fn new(store: Store, config: TableConfig) -> Self {
+        let service = Service {
+            store,
+            mode: config.mode,
+            authenticator: Authenticator::new(config.accounts, config.bearer),
+        };
+        Self {
+            service: Arc::new(service),
+        }
+    }
+}
+
+impl FrontEnd for Table {
+    fn serve(&self, connection: Connection) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
+        Box::pin(http::serve(Arc::clone(&self.service), connection))
+    }
+}

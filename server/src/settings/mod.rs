@@ -7,6 +7,7 @@
 mod file;
 mod print;
 mod resolve;
+pub(crate) mod table;
 mod value;
 
 use std::net::SocketAddr;
@@ -28,6 +29,7 @@ pub(crate) struct Config {
     pub(crate) memory_limit_bytes: usize,
     /// The front ends that are not off, by name, with their addresses.
     pub(crate) listen: Vec<(&'static str, SocketAddr)>,
+    pub(crate) table: table::TableSettings,
     pub(crate) max_connections: usize,
     pub(crate) idle_timeout: Option<Duration>,
     pub(crate) read_timeout: Duration,
@@ -53,6 +55,8 @@ pub(crate) struct Setting {
     pub(crate) kind: Kind,
     /// What stands for the value in help texts.
     pub(crate) placeholder: &'static str,
+    /// Whether the value must not be shown to anyone.
+    pub(crate) secret: bool,
     /// None: unset unless someone sets it.
     pub(crate) default: Option<&'static str>,
     pub(crate) help: &'static str,
@@ -87,6 +91,7 @@ impl Setting {
             name,
             kind: Kind::Text,
             placeholder: "ADDR",
+            secret: false,
             default: Some(default),
             help,
             allowed: "an address such as 127.0.0.1:8080 (port 0 takes a free one), or off",
@@ -100,6 +105,11 @@ impl Setting {
             "TESSERA_{}",
             self.name.to_ascii_uppercase().replace('-', "_")
         )
+    }
+
+    /// A value as people may see it.
+    fn shown<'a>(&self, text: &'a str) -> &'a str {
+        if self.secret { "(hidden)" } else { text }
     }
 
     fn apply(&self, config: &mut Config, text: &str) -> Option<()> {
@@ -118,13 +128,16 @@ impl Setting {
 
 /// Every setting, in the order in which people see them.
 pub(crate) fn all() -> Vec<Setting> {
-    let listeners = front_ends::TABLE.iter().map(|row| row.setting);
+    let of_row = |row: &'static front_ends::Row| {
+        std::iter::once(row.setting).chain(row.options.iter().copied())
+    };
+    let front_ends = front_ends::TABLE.iter().flat_map(of_row);
     let (data, rest) = FIXED
         .split_at_checked(DATA_SETTINGS)
         .unwrap_or((FIXED, &[]));
     data.iter()
         .copied()
-        .chain(listeners)
+        .chain(front_ends)
         .chain(rest.iter().copied())
         .collect()
 }
@@ -137,6 +150,7 @@ const FIXED: &[Setting] = &[
         name: "memory",
         kind: Kind::Switch,
         placeholder: "BOOL",
+        secret: false,
         default: Some("false"),
         help: "Keep everything in memory and nothing on disk; all is gone when the server stops",
         allowed: "true or false",
@@ -146,6 +160,7 @@ const FIXED: &[Setting] = &[
         name: "data",
         kind: Kind::Text,
         placeholder: "DIR",
+        secret: false,
         default: Some("./tessera-data"),
         help: "The folder that holds the data; made if it is missing, but not the folder above it",
         allowed: "a folder",
@@ -155,6 +170,7 @@ const FIXED: &[Setting] = &[
         name: "durability",
         kind: Kind::Text,
         placeholder: "group|periodic",
+        secret: false,
         default: Some("group"),
         help: "When a write is answered: after it is synced to disk together with others (group), \
                or before, with a sync soon after (periodic)",
@@ -174,6 +190,7 @@ const FIXED: &[Setting] = &[
         name: "memory-limit",
         kind: Kind::Text,
         placeholder: "SIZE",
+        secret: false,
         default: Some("256MB"),
         help: "How much memory caches and buffers may take together",
         allowed: "a size from 32MB on, such as 512MB or 4GB",
@@ -187,6 +204,7 @@ const FIXED: &[Setting] = &[
         name: "max-connections",
         kind: Kind::Number,
         placeholder: "N",
+        secret: false,
         default: Some("2000"),
         help: "How many connections each front end serves; further ones are closed at once",
         allowed: "a whole number from 1 to 1000000",
@@ -203,6 +221,7 @@ const FIXED: &[Setting] = &[
         name: "idle-timeout",
         kind: Kind::Text,
         placeholder: "TIME",
+        secret: false,
         default: Some("30m"),
         help: "How long a client may be silent between requests",
         allowed: "a time such as 500ms, 30s, 10m or 1h, or off",
@@ -219,6 +238,7 @@ const FIXED: &[Setting] = &[
         name: "read-timeout",
         kind: Kind::Text,
         placeholder: "TIME",
+        secret: false,
         default: Some("30s"),
         help: "How long a client may stall inside a request, a reply or the TLS handshake",
         allowed: "a time such as 500ms, 30s or 10m",
@@ -230,6 +250,7 @@ const FIXED: &[Setting] = &[
         name: "shutdown-timeout",
         kind: Kind::Text,
         placeholder: "TIME",
+        secret: false,
         default: Some("10s"),
         help: "How long to wait for running requests when the server is told to stop",
         allowed: "a time such as 500ms, 30s or 10m",
@@ -241,6 +262,7 @@ const FIXED: &[Setting] = &[
         name: "tls-cert",
         kind: Kind::Text,
         placeholder: "FILE",
+        secret: false,
         default: None,
         help: "Serve TLS with this certificate chain (PEM); needs tls-key",
         allowed: "a file",
@@ -253,6 +275,7 @@ const FIXED: &[Setting] = &[
         name: "tls-key",
         kind: Kind::Text,
         placeholder: "FILE",
+        secret: false,
         default: None,
         help: "The private key of tls-cert (PEM)",
         allowed: "a file",
@@ -265,6 +288,7 @@ const FIXED: &[Setting] = &[
         name: "tls-self-signed",
         kind: Kind::Switch,
         placeholder: "BOOL",
+        secret: false,
         default: Some("false"),
         help: "Serve TLS with a certificate of our own making, kept in the data folder",
         allowed: "true or false",
@@ -276,6 +300,7 @@ const FIXED: &[Setting] = &[
         name: "log",
         kind: Kind::Text,
         placeholder: "text|json",
+        secret: false,
         default: Some("text"),
         help: "How log lines on standard error are written",
         allowed: "text or json",
@@ -291,6 +316,7 @@ const FIXED: &[Setting] = &[
         name: "log-level",
         kind: Kind::Text,
         placeholder: "LEVEL",
+        secret: false,
         default: Some("info"),
         help: "Which log lines are written: off, error, warn, info, debug or trace",
         allowed: "off, error, warn, info, debug or trace",
@@ -318,6 +344,7 @@ impl Config {
             durability: Durability::Group,
             memory_limit_bytes: 0,
             listen: Vec::new(),
+            table: table::TableSettings::default(),
             max_connections: 0,
             idle_timeout: None,
             read_timeout: Duration::ZERO,

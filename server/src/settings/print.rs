@@ -31,6 +31,8 @@ fn line(value: &Value) -> (String, String) {
             format!("# {} = \"{}\"", setting.name, setting.placeholder),
             "not set".to_owned(),
         ),
+        // A comment, so that the file can still be used as it is.
+        Some(_) if setting.secret => (format!("# {} = \"(hidden)\"", setting.name), origin),
         Some(text) => match setting.kind {
             Kind::Switch | Kind::Number => (format!("{} = {text}", setting.name), origin),
             Kind::Text => (format!("{} = {}", setting.name, quoted(text)), origin),

@@ -52,11 +52,8 @@ pub(super) struct Value {
 
 impl fmt::Debug for Value {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "{} = {:?} ({})",
-            self.setting.name, self.text, self.origin
-        )
+        let text = self.text.as_deref().map(|text| self.setting.shown(text));
+        write!(f, "{} = {text:?} ({})", self.setting.name, self.origin)
     }
 }
 
@@ -189,8 +186,10 @@ fn candidates(
 fn check(setting: &Setting, text: &str, origin: &Origin) -> Result<(), Error> {
     setting.apply(&mut Config::blank(), text).ok_or_else(|| {
         Error::Settings(format!(
-            "{} = {text:?} ({origin}) is not allowed; allowed is {}",
-            setting.name, setting.allowed
+            "{} = {:?} ({origin}) is not allowed; allowed is {}",
+            setting.name,
+            setting.shown(text),
+            setting.allowed
         ))
     })
 }

@@ -1,1 +1,11 @@
-//! The service around the tables: properties, CORS, statistics, access policies, all in XML.
+//! The service around the tables: properties, CORS, statistics and access policies, all in XML.
+
+pub(crate) mod acl;
+mod cors;
+mod properties;
+pub(crate) mod stats;
+mod xml;
+
+pub(crate) use acl::AccessPolicy;
+pub(crate) use cors::{actual, preflight};
+pub(crate) use properties::{ServiceProperties, Update};

@@ -1,0 +1,297 @@
+//! What a URL addresses: an account, and a resource in it.
+//!
+//! The account stands in the host (`account.localhost`) or first in the path (`/account/table`). A
+//! host that is an address or does not begin with a known account leaves it to the path.
+
+use std::borrow::Cow;
+
+use percent_encoding::percent_decode_str;
+
+use crate::error::{Code, Result, ServiceError};
+use crate::head::Query;
+
+/// The endpoint from which a geo-redundant account is read has this behind the account's name.
+pub(crate) const SECONDARY: &str = "-secondary";
+
+/// Something in an account.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Resource {
+    /// The account's table service.
+    Service,
+    /// `Tables`: the set of tables.
+    Tables,
+    /// `Tables('name')`.
+    TableEntry(String),
+    /// `name` or `name()`: the entities of a table.
+    Table(String),
+    /// `name(PartitionKey='…',RowKey='…')`.
+    Entity(EntityAddress),
+    /// `$batch`.
+    Batch,
+}
+
+/// Names one entity.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct EntityAddress {
+    pub(crate) table: String,
+    pub(crate) partition_key: String,
+    pub(crate) row_key: String,
+}
+
+/// A URL taken apart.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Address {
+    pub(crate) account: String,
+    /// Whether the account stood in the path.
+    pub(crate) path_style: bool,
+    pub(crate) resource: Resource,
+}
+
+/// Finds what `host` and the percent-encoded `path` address; `is_account` knows the accounts.
+pub(crate) fn locate(host: &str, path: &str, is_account: impl Fn(&str) -> bool) -> Result<Address> {
+    let known = |name: &str| is_account(name.strip_suffix(SECONDARY).unwrap_or(name));
+    let path = path.strip_prefix('/').unwrap_or(path);
+    let label = host.split(['.', ':']).next().unwrap_or_default();
+    let named_by_host = host.contains('.') && known(label);
+    let (account, rest) = if named_by_host {
+        (Cow::Borrowed(label), path)
+    } else {
+        let (first, rest) = path.split_once('/').unwrap_or((path, ""));
+        (decode(first)?, rest)
+    };
+    if !known(&account) {
+        return Err(unknown_account(&account));
+    }
+    // Some clients put the account into the path of the secondary endpoint twice.
+    let rest = match rest.split_once('/').unwrap_or((rest, "")) {
+        (again, rest) if !named_by_host && account.strip_suffix(SECONDARY) == Some(again) => rest,
+        _ => rest,
+    };
+    let account = account.strip_suffix(SECONDARY).unwrap_or(&account);
+    Ok(Address {
+        account: account.to_owned(),
+        path_style: !named_by_host,
+        resource: resource(&decode(rest)?)?,
+    })
+}
+
+fn unknown_account(name: &str) -> ServiceError {
+    let message = format!(
+        "The account '{name}' does not exist here. Its name stands first in the path \
+         (http://host:port/account/table) or first in the host (http://account.host:port/table)."
+    );
+    ServiceError::new(Code::ResourceNotFound, message)
+}
+
+fn decode(text: &str) -> Result<Cow<'_, str>> {
+    let decoded = percent_decode_str(text).decode_utf8();
+    decoded.map_err(|_| {
+        let message = "The URL holds a percent-encoded part that is not UTF-8.";
+        ServiceError::new(Code::InvalidUri, message)
+    })
+}
+
+fn resource(path: &str) -> Result<Resource> {
+    let path = path.strip_suffix('/').unwrap_or(path);
+    match path {
+        "" => return Ok(Resource::Service),
+        "Tables" | "Tables()" => return Ok(Resource::Tables),
+        "$batch" => return Ok(Resource::Batch),
+        _ => {}
+    }
+    let Some((name, predicate)) = path.split_once('(') else {
+        return Ok(Resource::Table(path.to_owned()));
+    };
+    let inside = predicate
+        .strip_suffix(')')
+        .ok_or_else(|| bad_predicate(path))?;
+    if inside.is_empty() {
+        return Ok(Resource::Table(name.to_owned()));
+    }
+    if name == "Tables" {
+        let mut rest = inside;
+        return match quoted(&mut rest) {
+            Some(table) if rest.is_empty() => Ok(Resource::TableEntry(table)),
+            _ => Err(bad_predicate(path)),
+        };
+    }
+    let (partition_key, row_key) = keys(inside).ok_or_else(|| bad_predicate(path))?;
+    Ok(Resource::Entity(EntityAddress {
+        table: name.to_owned(),
+        partition_key,
+        row_key,
+    }))
+}
+
+/// `PartitionKey='…',RowKey='…'`, in either order.
+fn keys(mut text: &str) -> Option<(String, String)> {
+    let (mut partition_key, mut row_key) = (None, None);
+    loop {
+        let (name, rest) = text.split_once('=')?;
+        text = rest.trim_start();
+        let slot = match name.trim() {
+            "PartitionKey" => &mut partition_key,
+            "RowKey" => &mut row_key,
+            _ => return None,
+        };
+        if slot.replace(quoted(&mut text)?).is_some() {
+            return None;
+        }
+        text = text.trim_start();
+        if text.is_empty() {
+            return Some((partition_key?, row_key?));
+        }
+        text = text.strip_prefix(',')?;
+    }
+}
+
+/// Takes a text in single quotes, in which a doubled quote stands for one.
+fn quoted(rest: &mut &str) -> Option<String> {
+    let mut text = rest.strip_prefix('\'')?;
+    let mut value = String::new();
+    loop {
+        let (before, behind) = text.split_once('\'')?;
+        value.push_str(before);
+        match behind.strip_prefix('\'') {
+            Some(further) => {
+                value.push('\'');
+                text = further;
+            }
+            None => {
+                *rest = behind;
+                return Some(value);
+            }
+        }
+    }
+}
+
+fn bad_predicate(path: &str) -> ServiceError {
+    let message = format!(
+        "Bad Request - Error in query syntax: '{path}' does not name an entity. Write \
+         table(PartitionKey='…',RowKey='…'), with each quote inside a key doubled."
+    );
+    ServiceError::new(Code::InvalidInput, message)
+}
+
+/// The parameters of a query string.
+pub(crate) fn query(text: &str) -> Result<Query> {
+    let mut pairs = Vec::new();
+    for pair in text.split('&').filter(|pair| !pair.is_empty()) {
+        let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
+        let name = decode(name)?.into_owned();
+        // A plus is a space, except in a signature: base64 has pluses, and never a space.
+        let value = match &*name {
+            "sig" => decode(value)?.into_owned(),
+            _ => decode(&value.replace('+', " "))?.into_owned(),
+        };
+        pairs.push((name, value));
+    }
+    Ok(Query(pairs))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn entity(partition_key: &str, row_key: &str) -> Resource {
+        Resource::Entity(EntityAddress {
+            table: "t".to_owned(),
+            partition_key: partition_key.to_owned(),
+            row_key: row_key.to_owned(),
+        })
+    }
+
+    fn check(host: &str, path: &str, expected: Option<(bool, Resource)>) {
+        let address = locate(host, path, |name| name == "acct");
+        match (address, expected) {
+            (Ok(address), Some((path_style, resource))) => {
+                assert_eq!(address.account, "acct", "{path}");
+                assert_eq!(address.path_style, path_style, "{path}");
+                assert_eq!(address.resource, resource, "{path}");
+            }
+            (Err(_), None) => {}
+            (found, expected) => panic!("{host} {path}: {found:?}, not {expected:?}"),
+        }
+    }
+
+    #[test]
+    fn accounts_stand_in_the_path_or_in_the_host() {
+        check("127.0.0.1:10002", "/acct", Some((true, Resource::Service)));
+        check("localhost:10002", "/acct/", Some((true, Resource::Service)));
+        check("acct.localhost:1", "/", Some((false, Resource::Service)));
+        check("acct.localhost", "/Tables", Some((false, Resource::Tables)));
+        check(
+            "other.localhost",
+            "/acct/t",
+            Some((true, Resource::Table("t".into()))),
+        );
+        check("acct", "/acct/t", Some((true, Resource::Table("t".into()))));
+        check("127.0.0.1", "/other/t", None);
+        check("127.0.0.1", "/", None);
+    }
+
+    #[test]
+    fn the_secondary_endpoint_is_the_same_account() {
+        check("x", "/acct-secondary/", Some((true, Resource::Service)));
+        check(
+            "x",
+            "/acct-secondary/acct/",
+            Some((true, Resource::Service)),
+        );
+        check("acct-secondary.x", "/", Some((false, Resource::Service)));
+    }
+
+    #[test]
+    fn resources_are_told_apart() {
+        let table = |name: &str| Some((true, Resource::Table(name.into())));
+        let found = |resource| Some((true, resource));
+        check("x", "/acct/Tables", found(Resource::Tables));
+        check(
+            "x",
+            "/acct/Tables('t')",
+            found(Resource::TableEntry("t".into())),
+        );
+        check("x", "/acct/$batch", found(Resource::Batch));
+        check("x", "/acct/%24batch", found(Resource::Batch));
+        check("x", "/acct/t", table("t"));
+        check("x", "/acct/t()", table("t"));
+        check(
+            "x",
+            "/acct/t(PartitionKey='a',RowKey='b')",
+            found(entity("a", "b")),
+        );
+        check(
+            "x",
+            "/acct/t(RowKey='b',PartitionKey='a')",
+            found(entity("a", "b")),
+        );
+        check(
+            "x",
+            "/acct/t(PartitionKey='',RowKey='')",
+            found(entity("", "")),
+        );
+        let quotes = "/acct/t(PartitionKey=%27it%27%27s%27, RowKey=%27a,b%29%27)";
+        check("x", quotes, found(entity("it's", "a,b)")));
+        for broken in [
+            "/acct/t(",
+            "/acct/t(PartitionKey='a')",
+            "/acct/t(PartitionKey='a',PartitionKey='a')",
+            "/acct/t(PartitionKey='a',RowKey='b'",
+            "/acct/t(PartitionKey='a,RowKey='b')",
+            "/acct/Tables(t)",
+            "/acct/%ff",
+        ] {
+            check("x", broken, None);
+        }
+    }
+
+    #[test]
+    fn query_strings_are_decoded_and_signatures_keep_their_pluses() {
+        let query = query("$filter=a+eq%20%27%2B%27&sig=a+b%2Fc%3D&empty=&&$top").unwrap();
+        for (name, value) in [("$filter", "a eq '+'"), ("sig", "a+b/c="), ("empty", "")] {
+            assert_eq!(query.get(name), Some(value));
+        }
+        assert_eq!(query.get("$top"), Some(""));
+        assert_eq!(query.get("missing"), None);
+    }
+}

@@ -1,0 +1,70 @@
+//! How a statement fails: by a refusal of the service, or by an error of the core, which becomes
+//! one here, in one place.
+
+use tessera_core::Error;
+use tessera_core::error::StatementError;
+
+use crate::error::{Code, ServiceError};
+
+/// Why a statement failed.
+#[derive(Debug)]
+pub(crate) enum Failure {
+    Refused(ServiceError),
+    Core(Error),
+}
+
+impl From<ServiceError> for Failure {
+    fn from(refusal: ServiceError) -> Self {
+        Self::Refused(refusal)
+    }
+}
+
+impl From<Code> for Failure {
+    fn from(code: Code) -> Self {
+        Self::Refused(code.into())
+    }
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
+        Self::Core(error)
+    }
+}
+
+impl StatementError for Failure {
+    fn is_conflict(&self) -> bool {
+        matches!(self, Self::Core(Error::Conflict))
+    }
+}
+
+impl From<Failure> for ServiceError {
+    fn from(failure: Failure) -> Self {
+        match failure {
+            Failure::Refused(refusal) => refusal,
+            Failure::Core(error) => error.into(),
+        }
+    }
+}
+
+impl From<Error> for ServiceError {
+    fn from(error: Error) -> Self {
+        let code = match &error {
+            Error::NotFound(_) => return Code::TableNotFound.into(),
+            Error::AlreadyExists(_) => return Code::EntityAlreadyExists.into(),
+            Error::Rejected(_) | Error::InvalidContinuation(_) => Code::InvalidInput,
+            Error::TooLarge { .. } => Code::EntityTooLarge,
+            Error::OutcomeUnknown => Code::OperationTimedOut,
+            Error::Throttled { retry_after } => {
+                let mut busy = Self::from(Code::TooManyRequests);
+                busy.retry_after_ms = u64::try_from(retry_after.as_millis()).ok();
+                return busy;
+            }
+            Error::Conflict | Error::Unavailable(_) | Error::ReadOnly(_) => Code::ServerBusy,
+            Error::DuplicateValue { .. } | Error::Corrupt(_) | Error::Internal(_) => {
+                tracing::error!(%error, "a request failed");
+                Code::InternalError
+            }
+        };
+        Self::new(code, format!("{} {error}", Self::from(code).message))
+    }
+}

@@ -1,0 +1,106 @@
+//! Operations on the account: properties, statistics, CORS; and on access policies, which answer
+//! XML too.
+
+use hyper::header::{HeaderMap, ORIGIN};
+use hyper::{Method, StatusCode};
+
+use super::{Call, Service};
+use crate::auth::Action;
+use crate::error::{Code, Result, ServiceError};
+use crate::head::Head;
+use crate::model::API;
+use crate::reply::Reply;
+use crate::service::{self, ServiceProperties, Update, acl, stats};
+use crate::tables;
+
+/// `GET /?restype=service&comp=properties`.
+pub(super) async fn get_properties(call: &Call<'_>) -> Result<Reply> {
+    call.allow(Action::GetProperties)?;
+    let properties = properties(call.service, &call.head.account).await?;
+    Ok(Reply::xml(StatusCode::OK, properties.write_xml()))
+}
+
+/// `PUT /?restype=service&comp=properties`.
+pub(super) async fn set_properties(call: &Call<'_>) -> Result<Reply> {
+    call.allow(Action::SetProperties)?;
+    let update = Update::read_xml(&call.body)?;
+    let (store, account) = (&call.service.store, &call.head.account);
+    let mut properties = properties(call.service, account).await?;
+    properties.apply(update);
+    let record = serde_json::to_vec(&properties).map_err(|_| Code::InternalError)?;
+    match store
+        .create_database(API, account, record.clone().into())
+        .await
+    {
+        Err(tessera_core::Error::AlreadyExists(_)) => {
+            store.alter_database(API, account, record.into()).await?;
+        }
+        created => created?,
+    }
+    Ok(Reply::empty(StatusCode::ACCEPTED))
+}
+
+/// `GET /?restype=service&comp=stats`.
+pub(super) fn get_stats(call: &Call<'_>) -> Result<Reply> {
+    call.allow(Action::GetStats)?;
+    if !call.head.is_secondary() {
+        let message = "Value for one of the query parameters specified in the request URI is \
+                       invalid: statistics are asked of the account's secondary endpoint.";
+        return Err(ServiceError::new(Code::InvalidQueryParameterValue, message));
+    }
+    let body = stats::write_xml(std::time::SystemTime::now());
+    Ok(Reply::xml(StatusCode::OK, body))
+}
+
+/// `GET /table?comp=acl`.
+pub(super) async fn get_acl(call: &Call<'_>, table: &str) -> Result<Reply> {
+    call.allow(Action::GetAcl)?;
+    let container = tables::container(call.service.mode, &call.head.account, table);
+    let record = tables::find(&call.service.store, &container).await?;
+    Ok(Reply::xml(StatusCode::OK, acl::write_xml(&record.policies)))
+}
+
+/// `PUT /table?comp=acl`.
+pub(super) async fn set_acl(call: &Call<'_>, table: &str) -> Result<Reply> {
+    call.allow(Action::SetAcl)?;
+    let policies = acl::read_xml(&call.body)?;
+    let container = tables::container(call.service.mode, &call.head.account, table);
+    tables::set_policies(&call.service.store, &container, policies).await?;
+    Ok(Reply::empty(StatusCode::NO_CONTENT))
+}
+
+/// `OPTIONS` on anything: whether a browser's page may ask what it is about to.
+pub(super) async fn preflight(service: &Service, head: &Head) -> Result<Reply> {
+    let properties = properties(service, &head.account).await?;
+    let allowed = service::preflight(
+        &properties.cors,
+        head.header("origin"),
+        head.header("access-control-request-method"),
+        head.header("access-control-request-headers"),
+    )?;
+    let mut reply = Reply::empty(StatusCode::OK);
+    reply.headers.extend(allowed);
+    Ok(reply)
+}
+
+/// Tells the browser of a page from elsewhere what it may show it.
+pub(super) async fn add_cors_headers(service: &Service, head: &Head, headers: &mut HeaderMap) {
+    if !head.headers.contains_key(ORIGIN) || head.method == Method::OPTIONS {
+        return;
+    }
+    // An answer must not fail for these: without them the browser just refuses to show it.
+    if let Ok(properties) = properties(service, &head.account).await {
+        let (origin, method) = (head.header("origin"), head.method.as_str());
+        service::actual(&properties.cors, origin, method, headers);
+    }
+}
+
+async fn properties(service: &Service, account: &str) -> Result<ServiceProperties> {
+    match service.store.database(API, account).await? {
+        None => Ok(ServiceProperties::default()),
+        Some(record) => serde_json::from_slice(&record).map_err(|error| {
+            tracing::error!(%error, account, "the properties of an account cannot be read");
+            Code::InternalError.into()
+        }),
+    }
+}

@@ -1,0 +1,269 @@
+//! `$batch`: several changes of one partition as one transaction, or one read.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use hyper::Method;
+use hyper::StatusCode;
+use hyper::header::{CONTENT_TYPE, HOST};
+use tessera_core::item::Item;
+use tessera_core::locator::Locator;
+use tessera_core::name::ContainerName;
+
+use super::entities::{changed, read_change};
+use super::{Call, Service, entities, header_text};
+use crate::address;
+use crate::batch::{self, Ids, Part, PartReply};
+use crate::change::Change;
+use crate::error::{Code, Result, ServiceError};
+use crate::failure::Failure;
+use crate::head::Head;
+use crate::model;
+use crate::operation::Operation;
+use crate::options;
+use crate::reply::Reply;
+use crate::tables;
+
+/// One operation of a batch.
+struct Step {
+    head: Head,
+    operation: Operation,
+    body: Bytes,
+    content_id: Option<String>,
+}
+
+/// `POST /$batch`.
+pub(super) async fn run(call: &Call<'_>) -> Result<Reply> {
+    let content_type = header_text(&call.head.headers, CONTENT_TYPE.as_str());
+    let parts = batch::read(content_type, &call.body)?;
+    let steps: Result<Vec<Step>> = parts
+        .into_iter()
+        .enumerate()
+        .map(|(position, part)| step(call, part).map_err(|error| at(position, error)))
+        .collect();
+    let answered = match steps {
+        Ok(steps) if steps.iter().any(|step| step.head.method == Method::GET) => {
+            return read_one(call, steps).await;
+        }
+        Ok(steps) => change_all(call, &steps).await,
+        Err(refusal) => Err(refusal),
+    };
+    let replies = match answered {
+        Ok(replies) => replies,
+        // What belongs to no operation is no answer of the batch but of the request.
+        Err(refusal) if refusal.operation.is_none() => return Err(refusal),
+        Err(refusal) => {
+            let form = options::error_form(call.head);
+            let reply = Reply::refusal(&refusal, form, call.id, call.service.now());
+            vec![part_reply(reply, None)]
+        }
+    };
+    let ids = Ids {
+        batch: call.id,
+        changeset: Some(call.id),
+    };
+    let (content_type, body) = batch::write(ids, &replies);
+    Ok(multipart(&content_type, body))
+}
+
+fn multipart(content_type: &str, body: Vec<u8>) -> Reply {
+    let mut reply = Reply::empty(StatusCode::ACCEPTED).with(CONTENT_TYPE, content_type);
+    reply.body = body.into();
+    reply
+}
+
+/// Marks a refusal with the operation it belongs to.
+fn at(position: usize, mut refusal: ServiceError) -> ServiceError {
+    refusal.operation = Some(position);
+    refusal
+}
+
+/// What a part asks for. Its address may be whole or just a path.
+fn step(call: &Call<'_>, part: Part) -> Result<Step> {
+    let (host, path_and_query) = match part.target.split_once("://") {
+        Some((_, rest)) => rest.split_once('/').unwrap_or((rest, "")),
+        None => (
+            header_text(&call.head.headers, HOST.as_str()),
+            part.target.strip_prefix('/').unwrap_or(&part.target),
+        ),
+    };
+    let (path, query) = path_and_query
+        .split_once('?')
+        .unwrap_or((path_and_query, ""));
+    let known = |name: &str| name == call.head.account;
+    let address = address::locate(host, path, known)?;
+    let mut headers = part.headers;
+    if let (false, Some(host)) = (headers.contains_key(HOST), call.head.headers.get(HOST)) {
+        headers.insert(HOST, host.clone());
+    }
+    let head = Head {
+        method: part.method,
+        path: path.to_owned(),
+        query: address::query(query)?,
+        headers,
+        account: address.account,
+        path_style: address.path_style,
+        tls: call.head.tls,
+        peer: call.head.peer,
+    };
+    Ok(Step {
+        operation: Operation::of(&head, address.resource)?,
+        head,
+        body: part.body,
+        content_id: part.content_id,
+    })
+}
+
+/// A batch of one read.
+async fn read_one(call: &Call<'_>, steps: Vec<Step>) -> Result<Reply> {
+    let [step] = <[Step; 1]>::try_from(steps).map_err(|_| {
+        let message = "One of the request inputs is not valid: a batch holds either one query or \
+                       changes.";
+        ServiceError::new(Code::InvalidInput, message)
+    })?;
+    let inner = Call {
+        service: call.service,
+        head: &step.head,
+        body: Bytes::new(),
+        grant: call.grant.clone(),
+        id: call.id,
+    };
+    let reply = match &step.operation {
+        Operation::GetEntity(entity) => entities::get(&inner, entity).await,
+        Operation::QueryEntities(table) => entities::query(&inner, table).await,
+        _ => Err(Code::InvalidInput.into()),
+    };
+    let reply = reply.unwrap_or_else(|refusal| {
+        let form = options::error_form(&step.head);
+        let refusal = at(0, refusal);
+        Reply::refusal(&refusal, form, call.id, call.service.now())
+    });
+    let ids = Ids {
+        batch: call.id,
+        changeset: None,
+    };
+    let (content_type, body) = batch::write(ids, &[part_reply(reply, step.content_id)]);
+    Ok(multipart(&content_type, body))
+}
+
+async fn change_all(call: &Call<'_>, steps: &[Step]) -> Result<Vec<PartReply>> {
+    let mut changes = Vec::with_capacity(steps.len());
+    for (position, step) in steps.iter().enumerate() {
+        let change = read_change(call.service, &step.head, step.operation.clone(), &step.body);
+        let change = change.map_err(|refusal| at(position, refusal))?;
+        let allowed = call.grant.check(change.action());
+        allowed.map_err(|refusal| at(position, refusal))?;
+        changes.push(change);
+    }
+    check_group(&changes)?;
+    let stored = apply_all(call.service, &call.head.account, changes.into()).await?;
+    let replies = steps.iter().zip(&stored);
+    replies
+        .map(|(step, (change, item))| {
+            let reply = changed(call.service, &step.head, change, item.as_ref())?;
+            Ok(part_reply(reply, step.content_id.clone()))
+        })
+        .collect()
+}
+
+/// All changes must be of one partition of one table, and each of another entity.
+fn check_group(changes: &[Change]) -> Result<()> {
+    let Some(first) = changes.first().map(|change| &change.entity) else {
+        return Ok(());
+    };
+    let mut seen = HashSet::new();
+    for (position, change) in changes.iter().enumerate() {
+        let entity = &change.entity;
+        let same_table = entity.table.eq_ignore_ascii_case(&first.table);
+        if !same_table || entity.partition_key != first.partition_key {
+            let message = "All commands in a batch must operate on same entity group: on one \
+                           table and one PartitionKey.";
+            let refusal = ServiceError::new(Code::CommandsInBatchActOnDifferentPartitions, message);
+            return Err(at(position, refusal));
+        }
+        if !seen.insert(&entity.row_key) {
+            let message = format!(
+                "A command with RowKey '{}' is already present in the batch. An entity can appear \
+                 only once in a batch.",
+                entity.row_key
+            );
+            return Err(at(
+                position,
+                ServiceError::new(Code::InvalidDuplicateRow, message),
+            ));
+        }
+    }
+    Ok(())
+}
+
+type Applied = Vec<(Change, Option<Item>)>;
+
+async fn apply_all(service: &Service, account: &str, changes: Arc<[Change]>) -> Result<Applied> {
+    let Some(first) = changes.first() else {
+        return Ok(Vec::new());
+    };
+    let name: Arc<ContainerName> = Arc::new(tables::container(
+        service.mode,
+        account,
+        &first.entity.table,
+    ));
+    let locators: Vec<Locator> = changes
+        .iter()
+        .map(|change| model::locator(&change.entity.partition_key, &change.entity.row_key))
+        .collect();
+    let items: Vec<_> = locators.iter().map(|locator| (&*name, locator)).collect();
+    let limits = service.limits();
+    let outcome = service.store.run(&items, |transaction| {
+        let (name, changes) = (Arc::clone(&name), Arc::clone(&changes));
+        Box::pin(async move {
+            let container = transaction.container(&name).await;
+            let container = container.map_err(|error| locate_failure(0, error.into()))?;
+            let mut stored = Vec::with_capacity(changes.len());
+            for (position, change) in changes.iter().enumerate() {
+                let applied = change.apply(transaction, &container, limits).await;
+                stored.push(applied.map_err(|failure| locate_failure(position, failure))?);
+            }
+            Ok(stored)
+        })
+    });
+    let outcome = outcome
+        .await
+        .map_err(|failure: Failure| ServiceError::from(failure))?;
+    Ok(changes.iter().cloned().zip(outcome.value).collect())
+}
+
+/// Says which operation failed, unless the statement may be run again.
+fn locate_failure(position: usize, failure: Failure) -> Failure {
+    match failure {
+        Failure::Core(tessera_core::Error::Conflict) => failure,
+        failure => Failure::Refused(at(position, failure.into())),
+    }
+}
+
+/// The headers of an answer inside a batch, as clients know them.
+const PART_HEADERS: [&str; 7] = [
+    "Content-Type",
+    "ETag",
+    "Location",
+    "DataServiceId",
+    "Preference-Applied",
+    "x-ms-error-code",
+    "x-ms-retry-after-ms",
+];
+
+fn part_reply(reply: Reply, content_id: Option<String>) -> PartReply {
+    let mut headers = vec![("DataServiceVersion", "3.0;".to_owned())];
+    for name in PART_HEADERS {
+        let value = header_text(&reply.headers, name);
+        if !value.is_empty() {
+            headers.push((name, value.to_owned()));
+        }
+    }
+    PartReply {
+        status: reply.status,
+        headers,
+        body: reply.body.into(),
+        content_id,
+    }
+}

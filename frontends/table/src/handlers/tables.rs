@@ -1,0 +1,158 @@
+//! Operations on tables.
+
+use hyper::StatusCode;
+use hyper::header::{HeaderName, LOCATION};
+
+use super::{Call, answer, base_url};
+use crate::auth::Action;
+use crate::change::read_body;
+use crate::continuation_header;
+use crate::entity::{TableLink, Value};
+use crate::error::{Code, Result, ServiceError};
+use crate::filter;
+use crate::model::API;
+use crate::options::{self, Format, Prefer};
+use crate::reply::Reply;
+use crate::tables::{self, Mode, TableRecord};
+
+/// The most tables in one page.
+const MAX_TABLES: usize = 1_000;
+
+/// The least request units per second that a table can be given.
+const MIN_THROUGHPUT: u32 = 400;
+
+/// `POST /Tables`.
+pub(super) async fn create(call: &Call<'_>) -> Result<Reply> {
+    let mode = call.service.mode;
+    let answer_format = Format::of_answer(call.head)?;
+    let body = read_body(Format::of_body(call.head)?, &call.body)?;
+    let name = body.into_table_name().ok_or_else(|| {
+        let message = "One of the request inputs is not valid: the body must hold a TableName.";
+        ServiceError::new(Code::InvalidInput, message)
+    })?;
+    call.allow(Action::CreateTable)?;
+    tables::check_name(mode, &name)?;
+    let container = tables::container(mode, &call.head.account, &name);
+    let provisioned = throughput(call)?;
+    tables::create(&call.service.store, &container, &name, provisioned).await?;
+    let base = base_url(call.head);
+    let prefer = Prefer::of(call.head);
+    let reply = if prefer == Some(Prefer::ReturnNoContent) {
+        Reply::empty(StatusCode::NO_CONTENT).with(
+            HeaderName::from_static("dataserviceid"),
+            &entry_url(&base, &name),
+        )
+    } else {
+        let body = answer(call.service, call.head, answer_format, &base).table(&name);
+        Reply::new(StatusCode::CREATED, answer_format.content_type(false), body)
+    };
+    let reply = reply.with(LOCATION, &entry_url(&base, &name));
+    Ok(with_preference(reply, prefer))
+}
+
+/// Request units per second that the client provisions, which only Cosmos knows.
+fn throughput(call: &Call<'_>) -> Result<Option<u32>> {
+    if call.service.mode == Mode::Storage {
+        return Ok(None);
+    }
+    let Some(text) = call.head.header("x-ms-offer-throughput") else {
+        return Ok(None);
+    };
+    let valid = |units: &u32| *units >= MIN_THROUGHPUT && units.is_multiple_of(100);
+    let units = text.parse().ok().filter(valid).ok_or_else(|| {
+        let message = format!(
+            "x-ms-offer-throughput is '{text}', and must be a multiple of 100 from \
+             {MIN_THROUGHPUT} on."
+        );
+        ServiceError::new(Code::InvalidHeaderValue, message)
+    })?;
+    Ok(Some(units))
+}
+
+/// `GET /Tables`.
+pub(super) async fn query(call: &Call<'_>) -> Result<Reply> {
+    call.allow(Action::QueryTables)?;
+    let format = Format::of_answer(call.head)?;
+    let filter = filter::parse(call.head.query.get("$filter").unwrap_or_default())?;
+    let max = options::top(call.head, Some(MAX_TABLES))?.unwrap_or(MAX_TABLES);
+    let mut from = match continuation_header::read_table(call.head)? {
+        // The first name that can come behind this one.
+        Some(last) => format!("{last}\0"),
+        None => String::new(),
+    };
+    let (store, account) = (&call.service.store, &call.head.account);
+    let mut names = Vec::new();
+    let mut next = None;
+    'pages: loop {
+        let page = store
+            .describe_containers(API, account, &from, MAX_TABLES)
+            .await?;
+        let is_last = page.len() < MAX_TABLES;
+        for (container, definition) in page {
+            let record = TableRecord::read(&definition)?;
+            if filter
+                .as_ref()
+                .is_none_or(|filter| filter::matches(filter, &record))
+            {
+                if names.len() == max {
+                    next = Some(from);
+                    break 'pages;
+                }
+                names.push(record.name);
+            }
+            from = container.container;
+        }
+        if is_last {
+            break;
+        }
+        from.push('\0');
+    }
+    let base = base_url(call.head);
+    let names = names.iter().map(String::as_str);
+    let body = answer(call.service, call.head, format, &base).tables(names);
+    let reply = Reply::new(StatusCode::OK, format.content_type(true), body);
+    Ok(match next {
+        None => reply,
+        Some(last) => reply.with(
+            HeaderName::from_static("x-ms-continuation-nexttablename"),
+            &continuation_header::encode(last.trim_end_matches('\0')),
+        ),
+    })
+}
+
+impl filter::Properties for TableRecord {
+    fn get(&self, name: &str) -> Option<Value<'_>> {
+        (name == "TableName").then(|| Value::String(self.name.as_str().into()))
+    }
+}
+
+/// `GET /Tables('name')`.
+pub(super) async fn get(call: &Call<'_>, table: &str) -> Result<Reply> {
+    call.allow(Action::QueryTables)?;
+    let format = Format::of_answer(call.head)?;
+    let container = tables::container(call.service.mode, &call.head.account, table);
+    let record = tables::find(&call.service.store, &container).await?;
+    let base = base_url(call.head);
+    let body = answer(call.service, call.head, format, &base).table(&record.name);
+    Ok(Reply::new(StatusCode::OK, format.content_type(false), body))
+}
+
+/// `DELETE /Tables('name')`.
+pub(super) async fn delete(call: &Call<'_>, table: &str) -> Result<Reply> {
+    call.allow(Action::DeleteTable)?;
+    let container = tables::container(call.service.mode, &call.head.account, table);
+    tables::delete(&call.service.store, &container).await?;
+    Ok(Reply::empty(StatusCode::NO_CONTENT))
+}
+
+fn entry_url(base: &str, table: &str) -> String {
+    format!("{base}/{}", TableLink(table))
+}
+
+/// Says which preference was followed, if the client stated one.
+pub(super) fn with_preference(reply: Reply, prefer: Option<Prefer>) -> Reply {
+    match prefer {
+        None => reply,
+        Some(prefer) => reply.with(HeaderName::from_static("preference-applied"), prefer.name()),
+    }
+}

@@ -1,0 +1,200 @@
+//! HTTP/1.1 and HTTP/2 on one connection: bytes become a [`Head`] and a bounded body, a [`Reply`]
+//! becomes bytes.
+
+use std::convert::Infallible;
+use std::net::IpAddr;
+use std::pin::pin;
+use std::sync::Arc;
+
+use bytes::{Bytes, BytesMut};
+use http_body_util::{BodyExt as _, Full};
+use hyper::body::{Body as _, Incoming};
+use hyper::header::{HOST, HeaderValue};
+use hyper::service::service_fn;
+use hyper::{Request, Response};
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use hyper_util::server::conn::auto;
+use tessera_frontend::{Activity, Connection, RequestId};
+use tracing::{Instrument as _, debug, info_span};
+use uuid::Uuid;
+
+use crate::address::{self, Resource};
+use crate::error::{Code, Result, ServiceError};
+use crate::handlers::Service;
+use crate::head::Head;
+use crate::options;
+use crate::reply::Reply;
+
+/// The largest body that a request may have.
+const MAX_BODY_BYTES: usize = 4 << 20;
+/// So much of a larger body is still taken off the wire, unkept: a client that is busy sending does
+/// not see an answer before it is done. Whoever sends even more is cut off.
+const MAX_DISCARDED_BYTES: usize = 64 << 20;
+/// Head and read-ahead of one request: URLs with long filters and keys included.
+const MAX_BUFFER_BYTES: usize = 128 * 1024;
+/// Requests that one HTTP/2 connection may have under way at once.
+const MAX_STREAMS: u32 = 128;
+
+/// What every request of a connection shares.
+struct Peer {
+    service: Arc<Service>,
+    activity: Activity,
+    address: IpAddr,
+    tls: bool,
+}
+
+/// Serves one connection until it ends.
+pub(crate) async fn serve(service: Arc<Service>, connection: Connection) {
+    let Connection {
+        stream,
+        activity,
+        peer,
+        tls,
+        mut shutdown,
+        ..
+    } = connection;
+    let peer = Arc::new(Peer {
+        service,
+        activity,
+        address: peer.ip().to_canonical(),
+        tls,
+    });
+    let answer = service_fn(move |request| {
+        let peer = Arc::clone(&peer);
+        async move { Ok::<_, Infallible>(peer.answer(request).await) }
+    });
+    let mut builder = auto::Builder::new(TokioExecutor::new());
+    builder.http1().max_buf_size(MAX_BUFFER_BYTES);
+    builder.http2().max_concurrent_streams(MAX_STREAMS);
+    let mut http = pin!(builder.serve_connection(TokioIo::new(stream), answer));
+    let ended = tokio::select! {
+        ended = http.as_mut() => ended,
+        () = shutdown.requested() => {
+            http.as_mut().graceful_shutdown();
+            http.await
+        }
+    };
+    if let Err(error) = ended {
+        debug!(%error, "connection ended early");
+    }
+}
+
+impl Peer {
+    async fn answer(&self, request: Request<Incoming>) -> Response<Full<Bytes>> {
+        let client_request_id = request.headers().get("x-ms-client-request-id").cloned();
+        let (parts, body) = request.into_parts();
+        let read = read_body(body).await;
+        // The request has arrived: from here on the client waits for us.
+        let running = self.activity.begin();
+        let id = request_uuid(running.id());
+        let span = info_span!("request", id = %running.id());
+        let reply = async {
+            let (method, path) = (parts.method.clone(), parts.uri.path().to_owned());
+            let reply = match self.head(parts) {
+                Ok((head, resource)) => match read {
+                    Ok(body) => self.service.answer(&head, resource, body, id).await,
+                    Err(refusal) => self.refuse(&refusal, Some(&head), id),
+                },
+                Err(refusal) => self.refuse(&refusal, None, id),
+            };
+            debug!(%method, path, status = reply.status.as_u16(), "answered");
+            reply
+        };
+        let reply = reply.instrument(span).await;
+        drop(running);
+        reply.into_response(id, client_request_id)
+    }
+
+    fn refuse(&self, refusal: &ServiceError, head: Option<&Head>, id: Uuid) -> Reply {
+        let form = head.map_or(crate::reply::ErrorForm::Json, options::error_form);
+        Reply::refusal(refusal, form, id, self.service.now())
+    }
+
+    /// What the request says, and what it is about.
+    fn head(&self, mut parts: hyper::http::request::Parts) -> Result<(Head, Resource)> {
+        // HTTP/2 has the host in the URL.
+        if let (None, Some(authority)) = (parts.headers.get(HOST), parts.uri.authority())
+            && let Ok(host) = HeaderValue::from_str(authority.as_str())
+        {
+            parts.headers.insert(HOST, host);
+        }
+        let host = parts.headers.get(HOST).and_then(|host| host.to_str().ok());
+        let address = address::locate(host.unwrap_or_default(), parts.uri.path(), |name| {
+            self.service.authenticator.knows(name)
+        })?;
+        let head = Head {
+            method: parts.method,
+            path: parts.uri.path().to_owned(),
+            query: address::query(parts.uri.query().unwrap_or_default())?,
+            headers: parts.headers,
+            account: address.account,
+            path_style: address.path_style,
+            tls: self.tls,
+            peer: self.address,
+        };
+        Ok((head, address.resource))
+    }
+}
+
+/// Reads a body within the limit.
+async fn read_body(mut body: Incoming) -> Result<Bytes> {
+    let announced = usize::try_from(body.size_hint().lower()).unwrap_or(usize::MAX);
+    if announced > MAX_DISCARDED_BYTES {
+        return Err(Code::RequestBodyTooLarge.into());
+    }
+    let mut kept = Kept::default();
+    let mut received = 0;
+    while received <= MAX_DISCARDED_BYTES
+        && let Some(frame) = body.frame().await
+    {
+        let frame = frame.map_err(|error| {
+            let message = format!("The body of the request could not be read: {error}.");
+            ServiceError::new(Code::InvalidInput, message)
+        })?;
+        if let Ok(data) = frame.into_data() {
+            received += data.len();
+            if received.max(announced) <= MAX_BODY_BYTES {
+                kept.add(data);
+            }
+        }
+    }
+    if received > MAX_BODY_BYTES {
+        return Err(Code::RequestBodyTooLarge.into());
+    }
+    Ok(kept.into_bytes())
+}
+
+/// The data of a body: most come in one piece, which is not copied.
+#[derive(Default)]
+struct Kept {
+    first: Bytes,
+    joined: BytesMut,
+}
+
+impl Kept {
+    fn add(&mut self, data: Bytes) {
+        if self.first.is_empty() && self.joined.is_empty() {
+            self.first = data;
+            return;
+        }
+        if self.joined.is_empty() {
+            self.joined.extend_from_slice(&self.first);
+        }
+        self.joined.extend_from_slice(&data);
+    }
+
+    fn into_bytes(self) -> Bytes {
+        if self.joined.is_empty() {
+            self.first
+        } else {
+            self.joined.freeze()
+        }
+    }
+}
+
+/// The id that the client sees: the number of the connection and of the request on it, as logs
+/// have them, in the form of a GUID.
+fn request_uuid(id: RequestId) -> Uuid {
+    let (connection, number) = id.numbers();
+    Uuid::from_u64_pair(connection, number)
+}

@@ -1,0 +1,160 @@
+//! What a client asks of the answer: its format, its detail, and whether it wants one at all.
+
+use hyper::header::HeaderValue;
+
+use crate::entity::{DateTime, Metadata, Select};
+use crate::error::{Code, Result, ServiceError};
+use crate::head::Head;
+use crate::reply::ErrorForm;
+
+/// Atom was dropped with this version of the protocol.
+const FIRST_VERSION_WITHOUT_ATOM: &str = "2015-12-11";
+
+/// Refuses a version of the protocol that is none: they are named by dates.
+pub(crate) fn check_version(head: &Head) -> Result<()> {
+    let is_date = |version: &str| version.len() == 10 && DateTime::parse(version).is_some();
+    match head.header("x-ms-version") {
+        Some(version) if !is_date(version) => {
+            let message = format!(
+                "The value for one of the HTTP headers is not in the correct format: x-ms-version \
+                 is '{version}', and must be a date such as 2019-02-02."
+            );
+            Err(ServiceError::new(Code::InvalidHeaderValue, message))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// The format of a body.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Format {
+    Json(Metadata),
+    Atom,
+}
+
+impl Format {
+    /// The format that the answer shall have. `$format` counts more than `Accept`.
+    pub(crate) fn of_answer(head: &Head) -> Result<Self> {
+        let asked = head.query.get("$format").or(head.header("accept"));
+        let Some(asked) = asked else {
+            return Ok(Self::Json(Metadata::Minimal));
+        };
+        if let Some(json) = asked.split(',').find_map(json_level) {
+            return Ok(Self::Json(json));
+        }
+        if asked.contains("atom") {
+            return Self::atom(head);
+        }
+        match asked {
+            "json" => Ok(Self::Json(Metadata::Minimal)),
+            _ if asked.contains("*/*") || asked.contains("application/*") => {
+                Ok(Self::Json(Metadata::Minimal))
+            }
+            // Clients of operations that answer XML ask for that, and get JSON from the others.
+            _ if asked.contains("xml") => Ok(Self::Json(Metadata::Minimal)),
+            _ => Err(Code::MediaTypeNotSupported.into()),
+        }
+    }
+
+    /// The format in which the request's body is.
+    pub(crate) fn of_body(head: &Head) -> Result<Self> {
+        match head.header("content-type") {
+            Some(sent) if sent.contains("atom") => Self::atom(head),
+            _ => Ok(Self::Json(Metadata::None)),
+        }
+    }
+
+    fn atom(head: &Head) -> Result<Self> {
+        match head.header("x-ms-version") {
+            Some(version) if version >= FIRST_VERSION_WITHOUT_ATOM => {
+                Err(Code::AtomFormatNotSupported.into())
+            }
+            _ => Ok(Self::Atom),
+        }
+    }
+
+    /// The content type of an answer in this format.
+    pub(crate) fn content_type(self, is_feed: bool) -> HeaderValue {
+        HeaderValue::from_static(match (self, is_feed) {
+            (Self::Json(Metadata::None), _) => {
+                "application/json;odata=nometadata;streaming=true;charset=utf-8"
+            }
+            (Self::Json(Metadata::Minimal), _) => {
+                "application/json;odata=minimalmetadata;streaming=true;charset=utf-8"
+            }
+            (Self::Json(Metadata::Full), _) => {
+                "application/json;odata=fullmetadata;streaming=true;charset=utf-8"
+            }
+            (Self::Atom, true) => "application/atom+xml;type=feed;charset=utf-8",
+            (Self::Atom, false) => "application/atom+xml;type=entry;charset=utf-8",
+        })
+    }
+}
+
+fn json_level(media_type: &str) -> Option<Metadata> {
+    let media_type = media_type.trim();
+    let parameters = media_type.strip_prefix("application/json")?;
+    let level = parameters
+        .split(';')
+        .find_map(|parameter| parameter.trim().strip_prefix("odata="));
+    Some(match level {
+        Some("nometadata") => Metadata::None,
+        Some("fullmetadata") => Metadata::Full,
+        _ => Metadata::Minimal,
+    })
+}
+
+/// In which form a refusal is sent to this client, if its operation answers tables and entities.
+pub(crate) fn error_form(head: &Head) -> ErrorForm {
+    match Format::of_answer(head) {
+        Ok(Format::Atom) => ErrorForm::Atom,
+        _ => ErrorForm::Json,
+    }
+}
+
+/// Whether the client wants to see what it created.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Prefer {
+    ReturnContent,
+    ReturnNoContent,
+}
+
+impl Prefer {
+    /// What the request says, if it does.
+    pub(crate) fn of(head: &Head) -> Option<Self> {
+        match head.header("prefer")? {
+            "return-content" => Some(Self::ReturnContent),
+            "return-no-content" => Some(Self::ReturnNoContent),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::ReturnContent => "return-content",
+            Self::ReturnNoContent => "return-no-content",
+        }
+    }
+}
+
+/// `$top`, if given: 0 to `limit`, and no limit of the service's own where it has none.
+pub(crate) fn top(head: &Head, limit: Option<usize>) -> Result<Option<usize>> {
+    let Some(text) = head.query.get("$top") else {
+        return Ok(None);
+    };
+    let refused = || {
+        let range = limit.map_or_else(|| "0 or more".to_owned(), |limit| format!("0 to {limit}"));
+        let message = format!(
+            "One of the request inputs is not valid: $top is '{text}', and may be {range}."
+        );
+        ServiceError::new(Code::InvalidInput, message)
+    };
+    let top: usize = text.trim().parse().map_err(|_| refused())?;
+    let allowed = limit.is_none_or(|limit| top <= limit);
+    allowed.then_some(Some(top)).ok_or_else(refused)
+}
+
+/// `$select`; none if everything is asked for.
+pub(crate) fn select(head: &Head) -> Result<Option<Select>> {
+    Select::parse(head.query.get("$select").unwrap_or_default())
+}

@@ -1,0 +1,215 @@
+//! What a request is answered with, not yet HTTP: status, headers, body; and refusals in the three
+//! forms that clients read.
+
+use bytes::Bytes;
+use http_body_util::Full;
+use hyper::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderName, HeaderValue, SERVER};
+use hyper::{HeaderMap, Response, StatusCode};
+use quick_xml::escape::escape;
+use serde::Serialize;
+use uuid::Uuid;
+
+use crate::entity::DateTime;
+use crate::error::ServiceError;
+
+/// The version of the service's protocol that answers claim. Older ones are asked for in the same
+/// words, but for Atom.
+const SERVICE_VERSION: HeaderValue = HeaderValue::from_static("2026-06-06");
+
+const JSON_ERROR: HeaderValue =
+    HeaderValue::from_static("application/json;odata=minimalmetadata;streaming=true;charset=utf-8");
+const XML: HeaderValue = HeaderValue::from_static("application/xml");
+
+/// One answer.
+#[derive(Clone, Debug)]
+pub(crate) struct Reply {
+    pub(crate) status: StatusCode,
+    pub(crate) headers: HeaderMap,
+    pub(crate) body: Bytes,
+}
+
+impl Reply {
+    /// An answer without a body.
+    pub(crate) fn empty(status: StatusCode) -> Self {
+        Self {
+            status,
+            headers: HeaderMap::new(),
+            body: Bytes::new(),
+        }
+    }
+
+    /// An answer with a body.
+    pub(crate) fn new(status: StatusCode, content_type: HeaderValue, body: Vec<u8>) -> Self {
+        let mut reply = Self::empty(status);
+        reply.headers.insert(CONTENT_TYPE, content_type);
+        reply.body = body.into();
+        reply
+    }
+
+    /// An answer in XML.
+    pub(crate) fn xml(status: StatusCode, body: Vec<u8>) -> Self {
+        Self::new(status, XML, body)
+    }
+
+    /// The same answer with one header more. A value that HTTP cannot carry is left out.
+    #[must_use]
+    pub(crate) fn with(mut self, name: HeaderName, value: &str) -> Self {
+        if let Ok(value) = HeaderValue::from_str(value) {
+            self.headers.insert(name, value);
+        }
+        self
+    }
+
+    /// A refusal.
+    pub(crate) fn refusal(error: &ServiceError, form: ErrorForm, id: Uuid, now: DateTime) -> Self {
+        let prefix = error
+            .operation
+            .map_or_else(String::new, |operation| format!("{operation}:"));
+        let message = format!("{prefix}{}\nRequestId:{id}\nTime:{now}", error.message);
+        let code = error.code.name();
+        let (content_type, body) = match form {
+            ErrorForm::Json => (JSON_ERROR, json_error(code, &message)),
+            ErrorForm::Atom => (XML, atom_error(code, &message)),
+            ErrorForm::Xml => (XML, xml_error(code, &message)),
+        };
+        let mut reply = Self::new(error.status(), content_type, body);
+        let headers = &mut reply.headers;
+        headers.insert("x-ms-error-code", HeaderValue::from_static(code));
+        if let Some(wait) = error.retry_after_ms {
+            headers.insert("x-ms-retry-after-ms", wait.into());
+            headers.insert("retry-after", wait.div_ceil(1_000).into());
+        }
+        reply
+    }
+
+    /// The HTTP form, with what every answer carries.
+    pub(crate) fn into_response(
+        self,
+        id: Uuid,
+        client_request_id: Option<HeaderValue>,
+    ) -> Response<Full<Bytes>> {
+        let mut response = Response::new(Full::new(self.body));
+        *response.status_mut() = self.status;
+        let mut headers = self.headers;
+        headers.insert("x-ms-version", SERVICE_VERSION);
+        headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));
+        headers.insert(SERVER, HeaderValue::from_static("Tessera-Table"));
+        headers.insert(
+            "x-content-type-options",
+            HeaderValue::from_static("nosniff"),
+        );
+        if let Ok(id) = HeaderValue::from_str(id.hyphenated().encode_lower(&mut [0; 36])) {
+            headers.insert("x-ms-request-id", id);
+        }
+        if let Some(id) = client_request_id {
+            headers.insert("x-ms-client-request-id", id);
+        }
+        *response.headers_mut() = headers;
+        response
+    }
+}
+
+/// In which form a client reads refusals.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ErrorForm {
+    /// Operations on tables and entities.
+    Json,
+    /// The same for clients that ask for Atom.
+    Atom,
+    /// Operations whose own answers are XML: properties, statistics, access policies.
+    Xml,
+}
+
+#[derive(Serialize)]
+struct JsonError<'a> {
+    #[serde(rename = "odata.error")]
+    error: JsonErrorBody<'a>,
+}
+
+#[derive(Serialize)]
+struct JsonErrorBody<'a> {
+    code: &'a str,
+    message: JsonErrorMessage<'a>,
+}
+
+#[derive(Serialize)]
+struct JsonErrorMessage<'a> {
+    lang: &'static str,
+    value: &'a str,
+}
+
+fn json_error(code: &str, message: &str) -> Vec<u8> {
+    let error = JsonError {
+        error: JsonErrorBody {
+            code,
+            message: JsonErrorMessage {
+                lang: "en-US",
+                value: message,
+            },
+        },
+    };
+    // Texts alone can always be written.
+    serde_json::to_vec(&error).unwrap_or_default()
+}
+
+fn atom_error(code: &str, message: &str) -> Vec<u8> {
+    format!(
+        "<?xml version=\"1.0\" encoding=\"utf-8\" standalone=\"yes\"?>\
+         <error xmlns=\"http://schemas.microsoft.com/ado/2007/08/dataservices/metadata\">\
+         <code>{code}</code><message xml:lang=\"en-US\">{}</message></error>",
+        escape(message)
+    )
+    .into_bytes()
+}
+
+fn xml_error(code: &str, message: &str) -> Vec<u8> {
+    format!(
+        "<?xml version=\"1.0\" encoding=\"utf-8\"?><Error><Code>{code}</Code><Message>{}</Message>\
+         </Error>",
+        escape(message)
+    )
+    .into_bytes()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::Code;
+
+    fn refusal(error: &ServiceError, form: ErrorForm) -> (Reply, String) {
+        let reply = Reply::refusal(error, form, Uuid::nil(), DateTime::from_version(0));
+        let body = String::from_utf8(reply.body.to_vec()).unwrap();
+        (reply, body)
+    }
+
+    #[test]
+    fn refusals_have_the_same_content_in_all_forms() {
+        let mut error = ServiceError::new(Code::InvalidInput, "a < \"b\"");
+        error.operation = Some(3);
+        let tail = "\nRequestId:00000000-0000-0000-0000-000000000000\
+                    \nTime:1970-01-01T00:00:00.0000000Z";
+        let (json, body) = refusal(&error, ErrorForm::Json);
+        let parsed: serde_json::Value = serde_json::from_str(&body).unwrap();
+        let error_body = &parsed["odata.error"];
+        assert_eq!(error_body["code"], "InvalidInput");
+        assert_eq!(error_body["message"]["value"], format!("3:a < \"b\"{tail}"));
+        assert_eq!(json.headers["x-ms-error-code"], "InvalidInput");
+        for form in [ErrorForm::Atom, ErrorForm::Xml] {
+            let (_, body) = refusal(&error, form);
+            assert!(
+                body.contains(&format!("3:a &lt; &quot;b&quot;{tail}")),
+                "{body}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_throttled_client_is_told_when_to_come_back() {
+        let mut error = ServiceError::from(Code::TooManyRequests);
+        error.retry_after_ms = Some(1_250);
+        let (reply, _) = refusal(&error, ErrorForm::Json);
+        assert_eq!(reply.status, StatusCode::TOO_MANY_REQUESTS);
+        assert_eq!(reply.headers["x-ms-retry-after-ms"], "1250");
+        assert_eq!(reply.headers["retry-after"], "2");
+    }
+}

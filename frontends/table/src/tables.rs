@@ -1,0 +1,177 @@
+//! Tables: their names, what is kept of each, and creating, listing and deleting them.
+
+use serde::{Deserialize, Serialize};
+use tessera_core::definition::{Definition, NewContainer};
+use tessera_core::name::ContainerName;
+use tessera_core::{Error, Store};
+
+use crate::error::{Code, Result, ServiceError};
+use crate::model::{API, indexes};
+use crate::service::AccessPolicy;
+
+/// What the catalog keeps of a table for us.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub(crate) struct TableRecord {
+    /// The name as it was written when the table was created.
+    pub(crate) name: String,
+    /// Stored access policies.
+    #[serde(default)]
+    pub(crate) policies: Vec<AccessPolicy>,
+}
+
+impl TableRecord {
+    pub(crate) fn read(definition: &Definition) -> Result<Self> {
+        serde_json::from_slice(&definition.schema).map_err(|error| {
+            tracing::error!(%error, "a table's record cannot be read");
+            Code::InternalError.into()
+        })
+    }
+
+    pub(crate) fn write(&self) -> Result<Vec<u8>> {
+        serde_json::to_vec(self).map_err(|error| {
+            tracing::error!(%error, "a table's record cannot be written");
+            Code::InternalError.into()
+        })
+    }
+}
+
+/// Which service is played: its rules differ in names, order and limits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mode {
+    /// Azure Table storage.
+    Storage,
+    /// Azure Cosmos DB for Table.
+    Cosmos,
+}
+
+/// The container of a table. Storage tells names apart without regard to case, Cosmos with.
+pub(crate) fn container(mode: Mode, account: &str, table: &str) -> ContainerName {
+    let table = match mode {
+        Mode::Storage => table.to_ascii_lowercase(),
+        Mode::Cosmos => table.to_owned(),
+    };
+    ContainerName::new(API, account, table)
+}
+
+/// Refuses names that a table cannot have.
+pub(crate) fn check_name(mode: Mode, name: &str) -> Result<()> {
+    match mode {
+        Mode::Storage => check_storage_name(name),
+        Mode::Cosmos => check_cosmos_name(name),
+    }
+}
+
+fn check_storage_name(name: &str) -> Result<()> {
+    if !(3..=63).contains(&name.len()) {
+        let message = format!(
+            "The specified resource name length is not within the permissible limits: a table's \
+             name has 3 to 63 characters, and '{name}' has {}.",
+            name.chars().count()
+        );
+        return Err(ServiceError::new(Code::OutOfRangeInput, message));
+    }
+    let starts_with_letter = name.starts_with(|first: char| first.is_ascii_alphabetic());
+    let plain = name.bytes().all(|byte| byte.is_ascii_alphanumeric());
+    if !starts_with_letter || !plain {
+        return Err(Code::InvalidResourceName.into());
+    }
+    if name.eq_ignore_ascii_case("tables") {
+        let message = "The name 'tables' is reserved.";
+        return Err(ServiceError::new(Code::InvalidResourceName, message));
+    }
+    Ok(())
+}
+
+fn check_cosmos_name(name: &str) -> Result<()> {
+    const FORBIDDEN: [char; 4] = ['/', '\\', '#', '?'];
+    if name.is_empty() || name.len() > 254 || name.contains(FORBIDDEN) || name.ends_with(' ') {
+        let message = "A table's name has 1 to 254 characters, none of them / \\ # or ?, and does \
+                       not end with a space.";
+        return Err(ServiceError::new(Code::InvalidResourceName, message));
+    }
+    Ok(())
+}
+
+/// Creates a table.
+pub(crate) async fn create(
+    store: &Store,
+    container: &ContainerName,
+    name: &str,
+    provisioned: Option<u32>,
+) -> Result<()> {
+    let record = TableRecord {
+        name: name.to_owned(),
+        policies: Vec::new(),
+    };
+    let new = NewContainer {
+        schema: record.write()?.into(),
+        indexes: indexes(),
+        provisioned,
+        counts_logical_partitions: true,
+        ..NewContainer::default()
+    };
+    match store.create_container(container, &new).await {
+        Ok(_) => Ok(()),
+        Err(Error::AlreadyExists(_)) => Err(Code::TableAlreadyExists.into()),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// What is kept of a table.
+pub(crate) async fn find(store: &Store, container: &ContainerName) -> Result<TableRecord> {
+    let mut transaction = store.begin().await?;
+    let container = transaction.container(container).await?;
+    TableRecord::read(&container.definition)
+}
+
+/// Deletes a table with all its entities.
+pub(crate) async fn delete(store: &Store, container: &ContainerName) -> Result<()> {
+    match store.drop_container(container).await {
+        Err(Error::NotFound(_)) => Err(Code::ResourceNotFound.into()),
+        outcome => Ok(outcome?),
+    }
+}
+
+/// Replaces the stored access policies of a table.
+pub(crate) async fn set_policies(
+    store: &Store,
+    container: &ContainerName,
+    policies: Vec<AccessPolicy>,
+) -> Result<()> {
+    let mut record = find(store, container).await?;
+    record.policies = policies;
+    store.set_schema(container, record.write()?.into()).await?;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(mode: Mode, name: &str, expected: Option<Code>) {
+        let found = check_name(mode, name).err().map(|error| error.code);
+        assert_eq!(found, expected, "{name}");
+    }
+
+    #[test]
+    fn names_follow_the_rules_of_the_service_played() {
+        check(Mode::Storage, "abc", None);
+        check(Mode::Storage, &"a".repeat(63), None);
+        check(Mode::Storage, "ab", Some(Code::OutOfRangeInput));
+        check(Mode::Storage, &"a".repeat(64), Some(Code::OutOfRangeInput));
+        for invalid in ["1abc", "a-b-c", "täble", "Tables"] {
+            check(Mode::Storage, invalid, Some(Code::InvalidResourceName));
+        }
+        check(Mode::Cosmos, "a-b", None);
+        for invalid in ["a/b", "a#b", "a ", ""] {
+            check(Mode::Cosmos, invalid, Some(Code::InvalidResourceName));
+        }
+    }
+
+    #[test]
+    fn storage_ignores_case_and_cosmos_does_not() {
+        let name = |mode, table| container(mode, "a", table);
+        assert_eq!(name(Mode::Storage, "AbC"), name(Mode::Storage, "aBc"));
+        assert_ne!(name(Mode::Cosmos, "AbC"), name(Mode::Cosmos, "aBc"));
+    }
+}

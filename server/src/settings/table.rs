@@ -1,0 +1,169 @@
+//! The settings of the Table front end, and what they make of it.
+
+use std::fmt;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use tessera_table::{Accounts, Bearer, BearerConfig, Mode, TableConfig};
+
+use super::{Apply, Kind, Setting, value};
+use crate::error::Error;
+
+/// What the settings say.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct TableSettings {
+    mode: Option<Mode>,
+    accounts: Option<Secret>,
+    bearer_issuer: Option<String>,
+    bearer_audience: Option<String>,
+    bearer_keys: Option<PathBuf>,
+}
+
+/// A text that is not shown to anyone.
+#[derive(Clone, PartialEq)]
+struct Secret(String);
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("(hidden)")
+    }
+}
+
+impl TableSettings {
+    /// Whether everyone who may do anything has a key that others do not know.
+    pub(crate) fn has_own_accounts(&self) -> bool {
+        self.accounts.is_some()
+    }
+
+    /// How the front end is set up, for which the keys of a token issuer are read from their file.
+    pub(crate) fn config(&self) -> Result<TableConfig, Error> {
+        let accounts = match &self.accounts {
+            None => Accounts::emulator(),
+            Some(Secret(text)) => Accounts::parse(text)
+                .map_err(|problem| Error::Settings(format!("table-accounts: {problem}")))?,
+        };
+        Ok(TableConfig {
+            mode: self.mode.unwrap_or(Mode::Storage),
+            accounts,
+            bearer: self.bearer()?,
+        })
+    }
+
+    /// What an SDK is given to connect. The emulators' account is no secret; the keys of others
+    /// are not shown.
+    pub(crate) fn connection_string(&self, scheme: &str, address: SocketAddr) -> String {
+        let account = match &self.accounts {
+            None => "devstoreaccount1",
+            Some(Secret(text)) => text.split(':').next().unwrap_or_default().trim(),
+        };
+        let key = match &self.accounts {
+            None => tessera_table::EMULATOR_KEY,
+            Some(_) => "YOUR_KEY",
+        };
+        format!(
+            "'DefaultEndpointsProtocol={scheme};AccountName={account};AccountKey={key};\
+             TableEndpoint={scheme}://{address}/{account}'"
+        )
+    }
+
+    fn bearer(&self) -> Result<Option<Bearer>, Error> {
+        let (issuer, file) = match (&self.bearer_issuer, &self.bearer_keys) {
+            (None, None) => return Ok(None),
+            (Some(issuer), Some(file)) => (issuer, file),
+            (Some(_), None) => {
+                let problem = "table-bearer-issuer is set and table-bearer-keys is not";
+                return Err(Error::Settings(problem.to_owned()));
+            }
+            (None, Some(_)) => {
+                let problem = "table-bearer-keys is set and table-bearer-issuer is not";
+                return Err(Error::Settings(problem.to_owned()));
+            }
+        };
+        let unusable = |cause: String| {
+            Error::Settings(format!(
+                "cannot take bearer tokens with the keys in {}: {cause}",
+                file.display()
+            ))
+        };
+        let keys = std::fs::read_to_string(file).map_err(|error| unusable(error.to_string()))?;
+        let config = BearerConfig {
+            issuer: issuer.clone(),
+            audience: self.bearer_audience.iter().cloned().collect(),
+            keys,
+        };
+        Bearer::new(config).map(Some).map_err(unusable)
+    }
+}
+
+/// The front end's settings beside its address.
+pub(crate) const OPTIONS: &[Setting] = &[
+    Setting {
+        name: "table-mode",
+        kind: Kind::Text,
+        placeholder: "storage|cosmos",
+        secret: false,
+        default: Some("storage"),
+        help: "Which service the Table API plays: Azure Table storage, or Azure Cosmos DB for \
+               Table with its limits, its order and its request charges",
+        allowed: "storage or cosmos",
+        apply: Apply::Field(|config, text| {
+            let modes = [("storage", Mode::Storage), ("cosmos", Mode::Cosmos)];
+            config.table.mode = Some(value::one_of(text, &modes)?);
+            Some(())
+        }),
+    },
+    Setting {
+        name: "table-accounts",
+        kind: Kind::Text,
+        placeholder: "NAME:KEY[:KEY],…",
+        secret: true,
+        default: None,
+        help: "The accounts of the Table API with one or two keys each, base64; without it, the \
+               emulators' well-known account devstoreaccount1",
+        allowed: "NAME:KEY or NAME:KEY:KEY, several with commas between them, each key in base64",
+        apply: Apply::Field(|config, text| {
+            Accounts::parse(text).ok()?;
+            config.table.accounts = Some(Secret(text.to_owned()));
+            Some(())
+        }),
+    },
+    Setting {
+        name: "table-bearer-issuer",
+        kind: Kind::Text,
+        placeholder: "URL",
+        secret: false,
+        default: None,
+        help: "Take bearer tokens of this issuer; needs table-bearer-keys",
+        allowed: "a URL",
+        apply: Apply::Field(|config, text| {
+            config.table.bearer_issuer = Some(text.to_owned());
+            Some(())
+        }),
+    },
+    Setting {
+        name: "table-bearer-keys",
+        kind: Kind::Text,
+        placeholder: "FILE",
+        secret: false,
+        default: None,
+        help: "The public keys of table-bearer-issuer, as a JSON Web Key Set",
+        allowed: "a file",
+        apply: Apply::Field(|config, text| {
+            config.table.bearer_keys = Some(value::path(text)?);
+            Some(())
+        }),
+    },
+    Setting {
+        name: "table-bearer-audience",
+        kind: Kind::Text,
+        placeholder: "URL",
+        secret: false,
+        default: None,
+        help: "Whom bearer tokens must be meant for; https://storage.azure.com if not set",
+        allowed: "a URL",
+        apply: Apply::Field(|config, text| {
+            config.table.bearer_audience = Some(text.to_owned());
+            Some(())
+        }),
+    },
+];
