@@ -6,7 +6,11 @@
 // Prints a line for every case and ends with a count; the exit code is 0 if all passed.
 "use strict";
 
+const { webcrypto } = require("node:crypto");
 const { parseArgs } = require("node:util");
+
+// The SDK looks for it here, and Node 18 does not put it here.
+globalThis.crypto ??= webcrypto;
 
 const { Account } = require("./account");
 const { Report } = require("./checks");
