@@ -5,6 +5,8 @@
 account=devstoreaccount1
 key='Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw=='
 
+# The version of the service that is asked for.
+version=2019-02-02
 # What the last answer was.
 status='' headers='' body=''
 # What some answer lacked, a line for each.
@@ -62,7 +64,7 @@ ask_url() {
     # A file may be much larger than a command line: large bodies come as `-d @file`.
     status="$(curl --silent --show-error --path-as-is --globoff --max-time 60 "${trust[@]}" \
         --dump-header "$folder/headers" --output "$folder/body" --write-out '%{http_code}' \
-        --request "$method" -H 'x-ms-version: 2019-02-02' -H "x-ms-client-request-id: walk" \
+        --request "$method" -H "x-ms-version: $version" -H "x-ms-client-request-id: walk" \
         -H 'Expect:' "$@" "$url")"
     headers="$(tr -d '\r' <"$folder/headers")"
     body="$(cat "$folder/body" 2>/dev/null)"

@@ -71,38 +71,42 @@ walk_whole_transactions() {
         --data-binary "@$folder/batch"
 }
 
-# Each of these begins with an insert, which must not be there afterwards.
+# check_broken NAME EXPECTATION... -- CHANGE...: a transaction that inserts and makes this change is
+# refused, and what it inserted is not there.
+check_broken() {
+    local name="$1" expectations=() lost="lost$((passed + failed))"
+    shift
+    while [ "$1" != -- ]; do
+        expectations+=("$1")
+        shift
+    done
+    shift
+    begin
+    change POST '' "{\"PartitionKey\":\"p\",\"RowKey\":\"$lost\"}"
+    change "${@//LOST/$lost}"
+    check "$name is refused" "${expectations[@]}" -- commit
+    check "$name undoes all" 404 -- GET "$(at "$lost")"
+}
+
 walk_broken_transactions() {
-    local name code second
-    # shellcheck disable=SC2034 # used by one of the lines
-    local stale="W/\"datetime'2020-01-01T00%3A00%3A00.0000000Z'\""
-    while IFS='|' read -r name code second; do
-        begin
-        change POST '' '{"PartitionKey":"p","RowKey":"lost"}'
-        eval "change $second"
-        check "transactions: $name is refused" 202 "~\"odata.error\":\\{\"code\":\"$code\"" \
-            "~\"value\":\"1:" -- commit
-        check "transactions: $name undoes all" 404 -- GET "$(at lost)"
-    done <<EOF
-an entity that exists|EntityAlreadyExists|POST '' '{"PartitionKey":"p","RowKey":"old"}'
-an update of nothing|ResourceNotFound|PUT p/nothing '{"n":1}' 'If-Match: *'
-a stale ETag|UpdateConditionNotSatisfied|PUT p/old '{"n":1}' "If-Match: \$stale"
-one row twice|InvalidDuplicateRow|PUT p/lost '{"n":1}'
-an invalid property|PropertyNameInvalid|PUT p/x '{"a-b":1}'
-EOF
-    begin
-    change POST '' '{"PartitionKey":"p","RowKey":"lost"}'
-    change POST '' '{"PartitionKey":"q","RowKey":"lost"}'
-    check 'gap: transactions: two partitions are refused' '202|400' \
-        '~"code":"(CommandsInBatchActOnDifferentPartitions|InvalidInput)"' -- commit
-    check 'gap: transactions: two partitions undo all' 404 \
-        -- GET "$(at lost)"
-    begin
-    change POST '' '{"PartitionKey":"p","RowKey":"lost"}'
-    change GET p/old ''
-    check 'transactions: a query among changes is refused' '202|400|501' '~"odata.error"' -- commit
-    check 'transactions: a query among changes undoes all' 404 \
-        -- GET "$(at lost)"
+    local stale="W/\"datetime'2020-01-01T00%3A00%3A00.0000000Z'\"" second='~"value":"1:'
+    check_broken 'transactions: an entity that exists' 202 '~"code":"EntityAlreadyExists"' \
+        "$second" -- POST '' '{"PartitionKey":"p","RowKey":"old"}'
+    check_broken 'transactions: an update of nothing' 202 '~"code":"ResourceNotFound"' \
+        "$second" -- PUT p/nothing '{"n":1}' 'If-Match: *'
+    check_broken 'transactions: a delete of nothing' 202 '~"code":"ResourceNotFound"' \
+        "$second" -- DELETE p/nothing '' 'If-Match: *'
+    check_broken 'transactions: a stale ETag' 202 '~"code":"UpdateConditionNotSatisfied"' \
+        "$second" -- PUT p/old '{"n":1}' "If-Match: $stale"
+    check_broken 'transactions: one row twice' 202 '~"code":"InvalidDuplicateRow"' \
+        "$second" -- PUT p/LOST '{"n":1}'
+    check_broken 'gap: transactions: an invalid property' 202 '~"code":"PropertyNameInvalid"' \
+        "$second" -- PUT p/x '{"a-b":1}'
+    check_broken 'gap: transactions: another partition' '202|400' \
+        '~"code":"(CommandsInBatchActOnDifferentPartitions|InvalidInput)"' \
+        -- POST '' '{"PartitionKey":"q","RowKey":"r"}'
+    check_broken 'transactions: a query among changes' '202|400|501' '~"odata.error"' \
+        -- GET p/old ''
     check 'transactions: what is no multipart is refused' 400 code=InvalidInput \
         -- POST '/$batch' -H 'Content-Type: multipart/mixed; boundary=batch_1' -d 'nonsense'
 }
