@@ -52,6 +52,16 @@ pub enum Error {
         /// Everything that it printed.
         output: String,
     },
+    /// A client, or what installs one, failed.
+    #[error("{command}: {status}\n{output}")]
+    Client {
+        /// What ran.
+        command: String,
+        /// How it ended, or that it did not.
+        status: String,
+        /// What it printed.
+        output: String,
+    },
     /// What came back is no HTTP response.
     #[error("not an HTTP response: {0:?}")]
     NotHttp(String),

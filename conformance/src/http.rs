@@ -1,7 +1,9 @@
-//! An HTTP/1.1 client of one request per connection, enough for health checks.
+//! An HTTP/1.1 client of one request per connection, enough for health checks. TLS is curl's work.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
+use std::path::Path;
+use std::process::Command;
 use std::time::Duration;
 
 use crate::Error;
@@ -23,6 +25,22 @@ pub struct Response {
 pub fn get(address: SocketAddr, path: &str) -> Result<Response, Error> {
     let received = exchange(address, path).map_err(Error::io(format!("GET {address}{path}")))?;
     parse(&received).ok_or(Error::NotHttp(received))
+}
+
+/// Sends `GET path` over TLS to a server with this certificate.
+pub fn get_tls(address: SocketAddr, path: &str, certificate: &Path) -> Result<Response, Error> {
+    let url = format!("https://{address}{path}");
+    let answer = Command::new("curl")
+        .args(["--silent", "--show-error", "--include", "--http1.1"])
+        .args(["--max-time", &TIMEOUT.as_secs().to_string(), "--cacert"])
+        .arg(certificate)
+        .arg(&url)
+        .output()
+        .map_err(Error::io(format!("running curl {url}")))?;
+    let received = String::from_utf8_lossy(&answer.stdout);
+    parse(&received).ok_or_else(|| {
+        Error::NotHttp(received.into_owned() + &String::from_utf8_lossy(&answer.stderr))
+    })
 }
 
 fn exchange(address: SocketAddr, path: &str) -> std::io::Result<String> {

@@ -15,9 +15,11 @@
 //! ```
 
 pub mod binary;
+pub mod clients;
 mod error;
 pub mod http;
 mod output;
+mod process;
 mod server;
 
 pub use error::Error;

@@ -2,16 +2,13 @@
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
-use std::path::Path;
-use std::process::{Child, Command, ExitStatus, Stdio};
-use std::thread;
+use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::time::{Duration, Instant};
 
-use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
-use tempfile::TempDir;
 
-use crate::output::Output;
+use crate::process::Process;
 use crate::{Error, binary, http};
 
 /// Everything that the server listens with; each gets a free port. A front end adds its flag here.
@@ -26,6 +23,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 pub struct Server {
     process: Process,
     console: SocketAddr,
+    certificate: Option<PathBuf>,
     listeners: BTreeMap<String, SocketAddr>,
     started_in: Duration,
 }
@@ -34,31 +32,48 @@ impl Server {
     /// Starts `tessera serve` with these options besides the free ports, in an empty folder of its
     /// own, and waits until `/health` answers.
     pub fn start(options: &[&str]) -> Result<Self, Error> {
-        Self::launch(Command::new(binary::path()?).arg("serve").args(options))
+        let mut command = Command::new(binary::path()?);
+        Self::launch(command.arg("serve").args(options), None)
     }
 
     /// Starts a server that keeps its data in this folder.
     pub fn start_on(data: &Path, options: &[&str]) -> Result<Self, Error> {
         let mut command = Command::new(binary::path()?);
-        Self::launch(command.arg("serve").arg("--data").arg(data).args(options))
+        Self::launch(
+            command.arg("serve").arg("--data").arg(data).args(options),
+            None,
+        )
     }
 
-    fn launch(command: &mut Command) -> Result<Self, Error> {
+    /// Starts a server that keeps its data in this folder, and speaks TLS with the certificate that
+    /// it makes for itself there.
+    pub fn start_tls(data: &Path, options: &[&str]) -> Result<Self, Error> {
+        let certificate = data.join("tls").join("cert.pem");
+        let mut command = Command::new(binary::path()?);
+        command.args(["serve", "--tls-self-signed", "--data"]);
+        Self::launch(command.arg(data).args(options), Some(certificate))
+    }
+
+    fn launch(command: &mut Command, certificate: Option<PathBuf>) -> Result<Self, Error> {
         for listener in LISTENERS {
             command.args([listener, "127.0.0.1:0"]);
         }
         let began = Instant::now();
         let mut process = Process::start(command)?;
         // The banner names the console, and the console names everything else.
-        let Some(console) = process.output.wait_for(console_address, PATIENCE) else {
-            return Err(process.not_ready());
+        let Some(console) = process.output().wait_for(console_address, PATIENCE) else {
+            return Err(process.not_ready(PATIENCE));
         };
-        let health = http::get(console, "/health")?;
+        let health = match &certificate {
+            None => http::get(console, "/health")?,
+            Some(certificate) => http::get_tls(console, "/health", certificate)?,
+        };
         let started_in = began.elapsed();
         match listeners(&health) {
             Some(listeners) => Ok(Self {
                 process,
                 console,
+                certificate,
                 listeners,
                 started_in,
             }),
@@ -76,9 +91,14 @@ impl Server {
         self.listeners.get(front_end).copied()
     }
 
+    /// The file with the certificate that a client must trust, if the server speaks TLS.
+    pub fn certificate(&self) -> Option<&Path> {
+        self.certificate.as_deref()
+    }
+
     /// The number of the process.
     pub fn id(&self) -> u32 {
-        self.process.child.id()
+        self.process.id()
     }
 
     /// The time from starting the process to the first answer of `/health`.
@@ -88,16 +108,15 @@ impl Server {
 
     /// Everything that the server printed so far.
     pub fn output(&self) -> String {
-        self.process.output.text()
+        self.process.output().text()
     }
 
     /// Sends SIGTERM and waits until the process ends. Anything but exit code 0 is an error.
     pub fn stop(mut self) -> Result<(), Error> {
         let process = &mut self.process;
-        kill_process(Pid::from_child(&process.child), Signal::TERM)
-            .map_err(|refused| Error::io("sending SIGTERM")(refused.into()))?;
+        process.ask_to_end()?;
         let ended = process.ended_within(PATIENCE)?;
-        let output = process.output.last_words();
+        let output = process.output().last_words();
         match ended {
             Some(status) if status.success() => Ok(()),
             Some(status) => Err(Error::Unclean { status, output }),
@@ -110,89 +129,11 @@ impl Server {
     }
 }
 
-/// A process that does not outlive its owner, and what it prints.
-#[derive(Debug)]
-struct Process {
-    child: Child,
-    output: Output,
-    /// Its working folder, and with it the data unless `--data` says otherwise: removed at the end.
-    _folder: TempDir,
-}
-
-impl Process {
-    fn start(command: &mut Command) -> Result<Self, Error> {
-        let folder = TempDir::new().map_err(Error::io("creating a folder for tessera"))?;
-        // What a developer has configured must not reach a test.
-        for (name, _) in std::env::vars_os() {
-            if name.as_encoded_bytes().starts_with(b"TESSERA_") {
-                command.env_remove(name);
-            }
-        }
-        command.current_dir(folder.path());
-        command
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped());
-        let starting = format!("starting {command:?}");
-        let mut child = command.spawn().map_err(Error::io(starting))?;
-        let output = Output::default();
-        if let Some(stdout) = child.stdout.take() {
-            output.follow(stdout);
-        }
-        if let Some(stderr) = child.stderr.take() {
-            output.follow(stderr);
-        }
-        Ok(Self {
-            child,
-            output,
-            _folder: folder,
-        })
-    }
-
-    fn not_ready(&mut self) -> Error {
-        // A process closes its streams a moment before it has ended.
-        const MOMENT: Duration = Duration::from_secs(1);
-        let ended = self.ended_within(MOMENT);
-        let output = self.output.last_words();
-        match ended {
-            Ok(Some(status)) => Error::Ended { status, output },
-            Ok(None) => Error::Late {
-                state: "ready",
-                waited: PATIENCE,
-                output,
-            },
-            Err(error) => error,
-        }
-    }
-
-    /// How the process ended, if it does so in time.
-    fn ended_within(&mut self, patience: Duration) -> Result<Option<ExitStatus>, Error> {
-        const POLL: Duration = Duration::from_millis(5);
-        let deadline = Instant::now() + patience;
-        loop {
-            let ended = self
-                .child
-                .try_wait()
-                .map_err(Error::io("waiting for tessera"))?;
-            if ended.is_some() || Instant::now() >= deadline {
-                return Ok(ended);
-            }
-            thread::sleep(POLL);
-        }
-    }
-}
-
-impl Drop for Process {
-    fn drop(&mut self) {
-        // Both fail only for a process that has already ended.
-        drop(self.child.kill());
-        drop(self.child.wait());
-    }
-}
-
 /// The address in the banner's link to the console.
 fn console_address(line: &str) -> Option<SocketAddr> {
-    let (_, after) = line.split_once("http://")?;
+    let (_, after) = line
+        .split_once("http://")
+        .or_else(|| line.split_once("https://"))?;
     let address = after
         .split(|c: char| c == '/' || c.is_whitespace())
         .next()?;
@@ -226,6 +167,10 @@ mod tests {
                 Some("127.0.0.1:8080"),
             ),
             ("  console  http://[::1]:8080/", Some("[::1]:8080")),
+            (
+                "  console  curl --cacert cert.pem https://127.0.0.1:8080/health",
+                Some("127.0.0.1:8080"),
+            ),
             ("  mongo    mongodb://127.0.0.1:27017", None),
             ("see http://example.org/", None),
         ] {

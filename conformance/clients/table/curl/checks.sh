@@ -1,0 +1,83 @@
+# Cases and their verdicts: one line for each, and a count at the end.
+# shellcheck shell=bash
+
+passed=0
+failed=0
+
+# check NAME EXPECTATION... -- METHOD PATH [CURL OPTION...]
+# check NAME EXPECTATION... -- COMMAND...
+#
+# Asks, or runs a command that does, and compares the answer with every expectation:
+#
+#   404            the status; 401|403 for either
+#   code=A|B       a refusal in JSON with one of these codes, the same in its header
+#   Name:REGEX     this header, with a value that matches; "Name:-" for none
+#   ~REGEX         the body matches
+#   !~REGEX        the body does not match
+check() {
+    local name="$1" expectations=()
+    shift
+    while [ "$1" != -- ]; do
+        expectations+=("$1")
+        shift
+    done
+    shift
+    case "$1" in
+        [A-Z]*) ask "$@" ;;
+        *) "$@" ;;
+    esac
+    local expectation
+    for expectation in "${expectations[@]}"; do
+        meets "$expectation" && continue
+        failed=$((failed + 1))
+        echo "FAILED $name: expected $expectation, got $(shown_answer)"
+        return
+    done
+    passed=$((passed + 1))
+    echo "ok $name"
+}
+
+# Whether the last answer meets an expectation.
+meets() {
+    case "$1" in
+        [1-5][0-9][0-9]*) [[ "|$1|" == *"|$status|"* ]] ;;
+        code=*) is_refused_with "${1#code=}" ;;
+        !~*) ! [[ $body =~ ${1#!~} ]] ;;
+        ~*) [[ $body =~ ${1#"~"} ]] ;;
+        *:-) [ -z "$(header "${1%:-}")" ] ;;
+        *:*) [[ "$(header "${1%%:*}")" =~ ${1#*:} ]] ;;
+        *) false ;;
+    esac
+}
+
+is_refused_with() {
+    local code
+    code="$(header x-ms-error-code)"
+    [[ "|$1|" == *"|$code|"* ]] && [ -n "$code" ] &&
+        [[ $(header Content-Type) == *application/json* ]] &&
+        [[ $body == '{"odata.error":{"code":"'"$code"'","message":{"lang":"'* ]]
+}
+
+shown_answer() {
+    local code
+    code="$(header x-ms-error-code)"
+    printf '%s' "$status${code:+ $code} "
+    head -c 600 <<<"$body" | tr -s '\r\n' ' '
+}
+
+# verdict NAME EXPECTED ACTUAL: a case that is not about one answer.
+verdict() {
+    if [ "$2" = "$3" ]; then
+        passed=$((passed + 1))
+        echo "ok $1"
+    else
+        failed=$((failed + 1))
+        echo "FAILED $1: expected $2, got $3"
+    fi
+}
+
+# Prints the count; succeeds if nothing failed.
+finish() {
+    echo "$passed passed, $failed failed"
+    [ "$failed" -eq 0 ] && [ "$passed" -gt 0 ]
+}

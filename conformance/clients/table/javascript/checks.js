@@ -1,0 +1,106 @@
+// Cases and their verdicts: one line for each, and a count at the end.
+"use strict";
+
+const { inspect, isDeepStrictEqual } = require("node:util");
+
+// A refusal of the service. Several codes mean: any one of them is right.
+class Refused {
+  constructor(status, ...codes) {
+    this.status = status;
+    this.codes = codes;
+  }
+
+  // A refusal of one operation of a transaction.
+  at(index) {
+    this.index = index;
+    return this;
+  }
+
+  // What the SDK threw. It leaves the index of an operation where the service put it: before the
+  // message.
+  static of(error) {
+    const body = error.details?.odataError;
+    const code = error.code ?? body?.code ?? error.response?.headers.get("x-ms-error-code");
+    const index = /^(\d+):/.exec(body?.message?.value ?? error.message)?.[1];
+    const refused = new Refused(error.statusCode, code);
+    return index === undefined ? refused : refused.at(Number(index));
+  }
+
+  matches(actual) {
+    return (
+      actual instanceof Refused &&
+      actual.status === this.status &&
+      actual.index === this.index &&
+      this.codes.some((code) => actual.codes.includes(code))
+    );
+  }
+
+  [inspect.custom]() {
+    const at = this.index === undefined ? "" : ` at operation ${this.index}`;
+    return `${this.status} ${this.codes.join(" or ")}${at}`;
+  }
+}
+
+// Stands for every value for which the test holds; a value that cannot be tested is another.
+class Matches {
+  constructor(description, test) {
+    this.description = description;
+    this.test = test;
+  }
+
+  matches(actual) {
+    try {
+      return Boolean(this.test(actual));
+    } catch {
+      return false;
+    }
+  }
+
+  [inspect.custom]() {
+    return this.description;
+  }
+}
+
+// Runs cases, prints their verdicts and counts them.
+class Report {
+  passed = 0;
+  failed = 0;
+
+  // Does `action` and compares what it returns, or how it is refused, with `expected`.
+  async check(name, expected, action) {
+    this.verdict(name, expected, await outcome(action));
+  }
+
+  verdict(name, expected, actual) {
+    const { matches = isDeepStrictEqual.bind(undefined, expected) } = expected ?? {};
+    if (matches.call(expected, actual)) {
+      this.passed += 1;
+      console.log(`ok ${name}`);
+    } else {
+      this.failed += 1;
+      console.log(`FAILED ${name}: expected ${shown(expected)}, got ${shown(actual)}`);
+    }
+  }
+
+  // Prints the count; true if nothing failed.
+  finish() {
+    console.log(`${this.passed} passed, ${this.failed} failed`);
+    return this.failed === 0 && this.passed > 0;
+  }
+}
+
+// What an action returns, or the refusal that it meets, or the error that stopped it.
+async function outcome(action) {
+  try {
+    return await action();
+  } catch (error) {
+    return error.statusCode === undefined ? error : Refused.of(error);
+  }
+}
+
+function shown(value) {
+  const options = { breakLength: Infinity, compact: true, depth: 5, maxStringLength: 300 };
+  return inspect(value, options).slice(0, 1000);
+}
+
+module.exports = { Matches, Refused, Report, outcome };

@@ -1,0 +1,67 @@
+// What an entity may not be, as far as the SDK lets it through.
+"use strict";
+
+const { Refused } = require("./checks");
+
+const INVALID_KEY = new Refused(400, "InvalidInput", "OutOfRangeInput");
+const LONG_KEY = new Refused(
+  400, "InvalidInput", "OutOfRangeInput", "KeyValueTooLarge", "PropertyValueTooLarge");
+const BAD_VALUE = new Refused(400, "InvalidInput", "InvalidValueType");
+const TOO_LARGE = new Refused(400, "PropertyValueTooLarge");
+const BAD_NAME = new Refused(400, "PropertyNameInvalid");
+
+const numbered = (count, value) =>
+  Object.fromEntries(Array.from({ length: count }, (_, index) => [`p${index}`, value]));
+
+// Name, properties besides valid keys (or instead of them), the refusal.
+const INVALID = [
+  ...Array.from("/\\#?\t\n\r\x00\x1f\x7f\x80\x9f", (character) => [
+    `the character ${JSON.stringify(character)} in RowKey`, { rowKey: `a${character}b` },
+    INVALID_KEY,
+  ]),
+  ["the character / in PartitionKey", { partitionKey: "a/b" }, INVALID_KEY],
+  ["a RowKey of 1025 characters", { rowKey: "x".repeat(1025) }, LONG_KEY],
+  ["a PartitionKey of 1025 characters", { partitionKey: "x".repeat(1025) }, LONG_KEY],
+  ["no RowKey", { rowKey: undefined }, new Refused(400, "PropertiesNeedValue")],
+  ["no PartitionKey", { partitionKey: undefined }, new Refused(400, "PropertiesNeedValue")],
+  ["a text of 32 Ki characters and one", { a: "x".repeat(32769) }, TOO_LARGE],
+  ["64 KiB of bytes and one", { a: new Uint8Array(65537) }, TOO_LARGE],
+  ["gap: 253 properties", numbered(253, 1), new Refused(400, "TooManyProperties")],
+  ["gap: more than 1 MiB", numbered(40, "x".repeat(32000)), new Refused(400, "EntityTooLarge")],
+  ["gap: a name of 256 characters", { ["x".repeat(256)]: 1 },
+    new Refused(400, "PropertyNameTooLong")],
+  ["gap: a name with a hyphen", { "a-b": 1 }, BAD_NAME],
+  ["gap: a name that begins with a digit", { "1a": 1 }, BAD_NAME],
+  ["gap: a Guid that is none", { a: { type: "Guid", value: "nonsense" } }, BAD_VALUE],
+  ["gap: a DateTime that is none", { a: { type: "DateTime", value: "nonsense" } }, BAD_VALUE],
+  ["gap: a number beyond Int32", { a: 2 ** 31 }, BAD_VALUE],
+  ["an Int64 that is none", { a: { type: "Int64", value: "1.5" } }, BAD_VALUE],
+  ["an Int64 beyond its range", { a: { type: "Int64", value: "9223372036854775808" } }, BAD_VALUE],
+  ["a Binary that is none", { a: { type: "Binary", value: "!" } }, BAD_VALUE],
+];
+
+const VALID = [
+  ["252 properties", numbered(252, 1)],
+  ["a name of 255 characters", { ["x".repeat(255)]: 1 }],
+  ["names of letters, digits and underscores", { _a1: 1, Ä: 2, 日本: 3 }],
+  ["almost 1 MiB", numbered(15, "x".repeat(32000))],
+  ["a RowKey of 512 characters", { rowKey: "x".repeat(512) }],
+];
+
+async function walk(account, report) {
+  const table = await account.newTable();
+  for (const [index, [name, properties, refused]] of INVALID.entries()) {
+    const entity = { partitionKey: "p", rowKey: String(index), ...properties };
+    const [, gap, what] = /^(gap: )?(.*)$/.exec(name);
+    await report.check(`${gap ?? ""}validation: ${what} is refused`, refused, () =>
+      table.createEntity(entity));
+  }
+  for (const [name, properties] of VALID) {
+    await report.check(`validation: ${name} are fine`, 204, async () => {
+      await table.createEntity({ partitionKey: "p", rowKey: name, ...properties });
+      return account.answers.last.status;
+    });
+  }
+}
+
+module.exports = { walk };

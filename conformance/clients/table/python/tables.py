@@ -1,0 +1,100 @@
+"""Tables: create, list, delete, and what is said of those that are not there."""
+
+from checks import Refused
+
+
+def walk(account, report):
+    service, check = account.service, report.check
+    name = account.new_name()
+    entity = {"PartitionKey": "p", "RowKey": "r"}
+
+    check("tables: create", name, lambda: service.create_table(name).table_name)
+    check("tables: create again is refused", Refused(409, "TableAlreadyExists"),
+          lambda: service.create_table(name))
+    check("tables: create again in another case is refused", Refused(409, "TableAlreadyExists"),
+          lambda: service.create_table(name.upper()))
+    check("tables: create if it is not there", name,
+          lambda: service.create_table_if_not_exists(name).table_name)
+    check("tables: another case names the same table", [name],
+          lambda: [account.table_as(account.key, name.upper()).create_entity(entity) and name])
+    check("tables: list", True, lambda: name in names(service.list_tables()))
+
+    check("tables: delete", None, lambda: service.delete_table(name))
+    check("tables: delete again is no error to the SDK", None, lambda: service.delete_table(name))
+    check("tables: the answer to delete again", 404, lambda: account.answers.last.status_code)
+    check("tables: a deleted table is not listed", False,
+          lambda: name in names(service.list_tables()))
+    check("tables: a table made again is empty", [],
+          lambda: list(service.create_table(name).list_entities()))
+
+    walk_list(account, report)
+    walk_preferences(account, report)
+    walk_missing(account, report)
+    for invalid in ("ab", "a" * 64, "1abc", "a-b-c", "tables"):
+        # The SDK raises ValueError for the codes by which the service refuses a name.
+        expected = Refused(400, "InvalidInput", "InvalidResourceName")
+        check(f"tables: the name {invalid[:10]} is refused",
+              expected if invalid == "tables" else ValueError,
+              lambda invalid=invalid: service.create_table(invalid))
+
+
+def walk_list(account, report):
+    service, check = account.service, report.check
+    made = sorted(account.new_table().table_name for _ in range(5))
+    mine = f"TableName ge '{made[0]}' and TableName le '{made[-1]}'"
+
+    check("tables: filter by name", [made[2]],
+          lambda: names(service.query_tables(f"TableName eq '{made[2]}'")))
+    check("tables: filter with a parameter", [made[1]],
+          lambda: names(service.query_tables("TableName eq @name", parameters={"name": made[1]})))
+    check("tables: filter by range, in order", made, lambda: names(service.query_tables(mine)))
+    check("tables: pages", [made[:2], made[2:4], made[4:]],
+          lambda: [names(page) for page in
+                   service.query_tables(mine, results_per_page=2).by_page() if page])
+    check("tables: a bad filter is refused", Refused(400, "InvalidInput"),
+          lambda: names(service.query_tables("TableName is fine")))
+
+    def page_after_the_first():
+        first = service.query_tables(mine, results_per_page=2).by_page()
+        next(first)
+        token = first.continuation_token
+        return names(next(service.query_tables(mine, results_per_page=2).by_page(token)))
+
+    check("tables: go on from a continuation", made[2:4], page_after_the_first)
+
+
+def walk_preferences(account, report):
+    def applied(**headers):
+        account.service.create_table(account.new_name(), headers=headers)
+        return account.answers.last.status_code, account.answers.header("Preference-Applied")
+
+    for name, headers, expected in [
+        ("gap: tables: no Preference-Applied unless asked", {}, (201, None)),
+        ("tables: Prefer return-content", {"Prefer": "return-content"}, (201, "return-content")),
+        ("tables: Prefer return-no-content", {"Prefer": "return-no-content"},
+         (204, "return-no-content")),
+    ]:
+        report.check(name, expected, lambda headers=headers: applied(**headers))
+
+
+def walk_missing(account, report):
+    missing = account.service.get_table_client(account.new_name())
+    entity = {"PartitionKey": "p", "RowKey": "r"}
+    for name, action in [
+        ("insert", lambda: missing.create_entity(entity)),
+        ("query", lambda: list(missing.list_entities())),
+        ("update", lambda: missing.update_entity(entity)),
+        ("upsert", lambda: missing.upsert_entity(entity)),
+        ("transaction", lambda: missing.submit_transaction([("create", entity)])),
+        ("access policies", lambda: missing.get_table_access_policy()),
+    ]:
+        index = 0 if name == "transaction" else None
+        report.check(f"tables: {name} in a missing table is refused",
+                     Refused(404, "TableNotFound", "ResourceNotFound", index=index), action)
+    report.check("tables: get in a missing table is refused",
+                 Refused(404, "TableNotFound", "ResourceNotFound"),
+                 lambda: missing.get_entity("p", "r"))
+
+
+def names(tables):
+    return [table.name for table in tables]

@@ -1,0 +1,45 @@
+"""Walks over every operation of the Table service with the Python SDK.
+
+    python walk.py http://127.0.0.1:10002/devstoreaccount1
+    python walk.py https://127.0.0.1:10002/devstoreaccount1 --ca cert.pem
+
+Prints a line for every case and ends with a count; the exit code is 0 if all passed.
+"""
+
+import argparse
+import sys
+
+import access
+import entities
+import properties
+import queries
+import service
+import tables
+import transactions
+import validation
+from account import Account
+from checks import Report
+
+PARTS = [tables, entities, properties, queries, transactions, validation, access, service]
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("endpoint", help="for example http://127.0.0.1:10002/devstoreaccount1")
+    parser.add_argument("--ca", help="a file with the certificate to trust")
+    parser.add_argument("--cosmos", action="store_true", help="expect request charges")
+    options = parser.parse_args()
+
+    account, report = Account(options.endpoint, options.ca), Report()
+    try:
+        for part in PARTS:
+            report.check(f"{part.__name__}: the part runs to its end", None,
+                         lambda: part.walk(account, report))
+        account.answers.check(report, options.cosmos)
+    finally:
+        account.clean_up()
+    sys.exit(0 if report.finish() else 1)
+
+
+if __name__ == "__main__":
+    main()

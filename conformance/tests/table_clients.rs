@@ -1,0 +1,58 @@
+//! The Table front end as its clients see it, over plain sockets and over TLS.
+#![cfg(test)]
+
+use tessera_conformance::clients::Client;
+use tessera_conformance::{Error, Server};
+
+/// The account of every storage emulator.
+const ACCOUNT: &str = "devstoreaccount1";
+
+fn walk_plain(client: Client) -> Result<(), Error> {
+    walk(client, Server::start(&["--memory"])?)
+}
+
+fn walk_tls(client: Client) -> Result<(), Error> {
+    let folder = tempfile::tempdir().unwrap();
+    walk(client, Server::start_tls(folder.path(), &[])?)
+}
+
+fn walk(client: Client, server: Server) -> Result<(), Error> {
+    let address = server.address("table").expect("a listener for tables");
+    let certificate = server.certificate();
+    let scheme = certificate.map_or("http", |_| "https");
+    if let Err(error) = client.walk(&format!("{scheme}://{address}/{ACCOUNT}"), certificate) {
+        // Not as a result: the report is many lines long, and must be shown as lines.
+        panic!("{error}\n\nThe server printed:\n{}", server.output());
+    }
+    server.stop()
+}
+
+#[test]
+fn python_sdk() -> Result<(), Error> {
+    walk_plain(Client::python("table/python")?)
+}
+
+#[test]
+fn python_sdk_over_tls() -> Result<(), Error> {
+    walk_tls(Client::python("table/python")?)
+}
+
+#[test]
+fn javascript_sdk() -> Result<(), Error> {
+    walk_plain(Client::node("table/javascript")?)
+}
+
+#[test]
+fn javascript_sdk_over_tls() -> Result<(), Error> {
+    walk_tls(Client::node("table/javascript")?)
+}
+
+#[test]
+fn curl() -> Result<(), Error> {
+    walk_plain(Client::script("table/curl"))
+}
+
+#[test]
+fn curl_over_tls() -> Result<(), Error> {
+    walk_tls(Client::script("table/curl"))
+}
