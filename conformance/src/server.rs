@@ -131,13 +131,8 @@ impl Server {
 
 /// The address in the banner's link to the console.
 fn console_address(line: &str) -> Option<SocketAddr> {
-    let (_, after) = line
-        .split_once("http://")
-        .or_else(|| line.split_once("https://"))?;
-    let address = after
-        .split(|c: char| c == '/' || c.is_whitespace())
-        .next()?;
-    address.parse().ok()
+    let mut words = line.split_whitespace();
+    (words.next()? == "console").then(|| words.next()?.parse().ok())?
 }
 
 /// The address of every listener, or nothing unless the server is well.

@@ -81,7 +81,6 @@ pub(crate) async fn serve(service: Arc<Service>, connection: Connection) {
 
 impl Peer {
     async fn answer(&self, request: Request<Incoming>) -> Response<Full<Bytes>> {
-        let client_request_id = request.headers().get("x-ms-client-request-id").cloned();
         let (parts, body) = request.into_parts();
         let read = read_body(body).await;
         // The request has arrived: from here on the client waits for us.
@@ -102,12 +101,15 @@ impl Peer {
         };
         let reply = reply.instrument(span).await;
         drop(running);
-        reply.into_response(id, client_request_id)
+        reply.into_response()
     }
 
     fn refuse(&self, refusal: &ServiceError, head: Option<&Head>, id: Uuid) -> Reply {
         let form = head.map_or(crate::reply::ErrorForm::Json, options::error_form);
-        Reply::refusal(refusal, form, id, self.service.now())
+        let mut reply = Reply::refusal(refusal, form, id, self.service.now());
+        let client_request_id = head.and_then(|head| head.headers.get("x-ms-client-request-id"));
+        reply.stamp(id, client_request_id);
+        reply
     }
 
     /// What the request says, and what it is about.

@@ -82,15 +82,9 @@ impl Reply {
         reply
     }
 
-    /// The HTTP form, with what every answer carries.
-    pub(crate) fn into_response(
-        self,
-        id: Uuid,
-        client_request_id: Option<HeaderValue>,
-    ) -> Response<Full<Bytes>> {
-        let mut response = Response::new(Full::new(self.body));
-        *response.status_mut() = self.status;
-        let mut headers = self.headers;
+    /// Adds what every answer carries.
+    pub(crate) fn stamp(&mut self, id: Uuid, client_request_id: Option<&HeaderValue>) {
+        let headers = &mut self.headers;
         headers.insert("x-ms-version", SERVICE_VERSION);
         headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));
         headers.insert(SERVER, HeaderValue::from_static("Tessera-Table"));
@@ -102,9 +96,15 @@ impl Reply {
             headers.insert("x-ms-request-id", id);
         }
         if let Some(id) = client_request_id {
-            headers.insert("x-ms-client-request-id", id);
+            headers.insert("x-ms-client-request-id", id.clone());
         }
-        *response.headers_mut() = headers;
+    }
+
+    /// The HTTP form.
+    pub(crate) fn into_response(self) -> Response<Full<Bytes>> {
+        let mut response = Response::new(Full::new(self.body));
+        *response.status_mut() = self.status;
+        *response.headers_mut() = self.headers;
         response
     }
 }

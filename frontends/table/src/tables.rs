@@ -44,17 +44,19 @@ pub enum Mode {
     Cosmos,
 }
 
-/// The container of a table. Storage tells names apart without regard to case, Cosmos with.
-pub(crate) fn container(mode: Mode, account: &str, table: &str) -> ContainerName {
+/// The container of a table, whose name must be one that tables can have. Storage tells names apart
+/// without regard to case, Cosmos with.
+pub(crate) fn container(mode: Mode, account: &str, table: &str) -> Result<ContainerName> {
+    check_name(mode, table)?;
     let table = match mode {
         Mode::Storage => table.to_ascii_lowercase(),
         Mode::Cosmos => table.to_owned(),
     };
-    ContainerName::new(API, account, table)
+    Ok(ContainerName::new(API, account, table))
 }
 
 /// Refuses names that a table cannot have.
-pub(crate) fn check_name(mode: Mode, name: &str) -> Result<()> {
+fn check_name(mode: Mode, name: &str) -> Result<()> {
     match mode {
         Mode::Storage => check_storage_name(name),
         Mode::Cosmos => check_cosmos_name(name),
@@ -170,7 +172,7 @@ mod tests {
 
     #[test]
     fn storage_ignores_case_and_cosmos_does_not() {
-        let name = |mode, table| container(mode, "a", table);
+        let name = |mode, table| container(mode, "acct", table).unwrap();
         assert_eq!(name(Mode::Storage, "AbC"), name(Mode::Storage, "aBc"));
         assert_ne!(name(Mode::Cosmos, "AbC"), name(Mode::Cosmos, "aBc"));
     }

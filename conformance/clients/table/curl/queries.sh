@@ -62,7 +62,8 @@ walk_pages() {
     check 'queries: go on to the end' 200 '!~"RowKey":"2"' '~"RowKey":"3"' '~"RowKey":"4"' \
         x-ms-continuation-NextPartitionKey:- -- GET "/$table()?\$top=1000&$after"
     local top
-    for top in 0 -1 1001 many; do
+    check 'queries: $top=0 asks for nothing' 200 '~"value":\[\]' -- GET "/$table()?\$top=0"
+    for top in -1 1001 many; do
         check "queries: \$top=$top is refused" 400 'code=InvalidInput|OutOfRangeInput' \
             -- GET "/$table()?\$top=$top"
     done

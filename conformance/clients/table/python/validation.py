@@ -56,7 +56,8 @@ def walk(account, report):
             {"PartitionKey": "p", "RowKey": str(next(rows)), **properties})["etag"]
 
     def upsert(properties):
-        return table.upsert_entity({"PartitionKey": "p", "RowKey": "r", **properties})["etag"]
+        return table.upsert_entity(
+            {"PartitionKey": "p", "RowKey": f"u{next(rows)}", **properties})["etag"]
 
     for name, properties, refused in INVALID:
         gap, name = ("gap: ", name[5:]) if name.startswith("gap: ") else ("", name)

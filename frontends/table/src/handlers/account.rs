@@ -55,7 +55,7 @@ pub(super) fn get_stats(call: &Call<'_>) -> Result<Reply> {
 /// `GET /table?comp=acl`.
 pub(super) async fn get_acl(call: &Call<'_>, table: &str) -> Result<Reply> {
     call.allow(Action::GetAcl)?;
-    let container = tables::container(call.service.mode, &call.head.account, table);
+    let container = tables::container(call.service.mode, &call.head.account, table)?;
     let record = tables::find(&call.service.store, &container).await?;
     Ok(Reply::xml(StatusCode::OK, acl::write_xml(&record.policies)))
 }
@@ -64,7 +64,7 @@ pub(super) async fn get_acl(call: &Call<'_>, table: &str) -> Result<Reply> {
 pub(super) async fn set_acl(call: &Call<'_>, table: &str) -> Result<Reply> {
     call.allow(Action::SetAcl)?;
     let policies = acl::read_xml(&call.body)?;
-    let container = tables::container(call.service.mode, &call.head.account, table);
+    let container = tables::container(call.service.mode, &call.head.account, table)?;
     tables::set_policies(&call.service.store, &container, policies).await?;
     Ok(Reply::empty(StatusCode::NO_CONTENT))
 }

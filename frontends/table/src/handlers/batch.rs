@@ -207,7 +207,7 @@ async fn apply_all(service: &Service, account: &str, changes: Arc<[Change]>) -> 
         service.mode,
         account,
         &first.entity.table,
-    ));
+    )?);
     let locators: Vec<Locator> = changes
         .iter()
         .map(|change| model::locator(&change.entity.partition_key, &change.entity.row_key))

@@ -32,7 +32,7 @@ pub(super) async fn get(call: &Call<'_>, entity: &EntityAddress) -> Result<Reply
     call.allow(Action::ReadEntity(entity_name(entity)))?;
     let (service, head) = (call.service, call.head);
     let format = Format::of_answer(head)?;
-    let container = tables::container(service.mode, &head.account, &entity.table);
+    let container = tables::container(service.mode, &head.account, &entity.table)?;
     let locator = model::locator(&entity.partition_key, &entity.row_key);
     let mut transaction = service.store.begin().await?;
     let container = transaction.container(&container).await?;
@@ -89,7 +89,7 @@ pub(super) async fn change(call: &Call<'_>, operation: Operation) -> Result<Repl
         partition_key,
         row_key,
     } = &change.entity;
-    let name = Arc::new(tables::container(service.mode, &head.account, table));
+    let name = Arc::new(tables::container(service.mode, &head.account, table)?);
     let locator = model::locator(partition_key, row_key);
     let limits = service.limits();
     let changed_items = [(&*name, &locator)];
@@ -209,7 +209,7 @@ fn entity_query(call: &Call<'_>, table: &str) -> Result<EntityQuery> {
         }
     };
     Ok(EntityQuery {
-        container: tables::container(service.mode, &head.account, table),
+        container: tables::container(service.mode, &head.account, table)?,
         filter,
         pieces,
         max_entities,

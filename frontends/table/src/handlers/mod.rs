@@ -66,6 +66,7 @@ impl Service {
             }
             reply
         });
+        reply.stamp(id, head.headers.get("x-ms-client-request-id"));
         account::add_cors_headers(self, head, &mut reply.headers).await;
         reply
     }
@@ -109,7 +110,7 @@ impl Service {
         let policy = match claim.policy_name() {
             None => None,
             Some((table, id)) => {
-                let container = records::container(self.mode, &head.account, table);
+                let container = records::container(self.mode, &head.account, table)?;
                 let record = records::find(&self.store, &container).await.ok();
                 record.and_then(|record| record.policies.into_iter().find(|policy| policy.id == id))
             }

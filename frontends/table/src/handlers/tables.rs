@@ -31,8 +31,7 @@ pub(super) async fn create(call: &Call<'_>) -> Result<Reply> {
         ServiceError::new(Code::InvalidInput, message)
     })?;
     call.allow(Action::CreateTable)?;
-    tables::check_name(mode, &name)?;
-    let container = tables::container(mode, &call.head.account, &name);
+    let container = tables::container(mode, &call.head.account, &name)?;
     let provisioned = throughput(call)?;
     tables::create(&call.service.store, &container, &name, provisioned).await?;
     let base = base_url(call.head);
@@ -130,7 +129,7 @@ impl filter::Properties for TableRecord {
 pub(super) async fn get(call: &Call<'_>, table: &str) -> Result<Reply> {
     call.allow(Action::QueryTables)?;
     let format = Format::of_answer(call.head)?;
-    let container = tables::container(call.service.mode, &call.head.account, table);
+    let container = tables::container(call.service.mode, &call.head.account, table)?;
     let record = tables::find(&call.service.store, &container).await?;
     let base = base_url(call.head);
     let body = answer(call.service, call.head, format, &base).table(&record.name);
@@ -140,7 +139,7 @@ pub(super) async fn get(call: &Call<'_>, table: &str) -> Result<Reply> {
 /// `DELETE /Tables('name')`.
 pub(super) async fn delete(call: &Call<'_>, table: &str) -> Result<Reply> {
     call.allow(Action::DeleteTable)?;
-    let container = tables::container(call.service.mode, &call.head.account, table);
+    let container = tables::container(call.service.mode, &call.head.account, table)?;
     tables::delete(&call.service.store, &container).await?;
     Ok(Reply::empty(StatusCode::NO_CONTENT))
 }
