@@ -18,8 +18,7 @@ use std::io::Write as _;
 use std::path::Path;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::mpsc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
@@ -33,7 +32,7 @@ use tessera_core::locator::Locator;
 use tessera_core::name::ContainerName;
 use tessera_core::store::StoreOptions;
 use tessera_core::write_set::WriteSet;
-use tessera_storage::{Durability, EngineConfig, Grouping};
+use tessera_storage::{Durability, EngineConfig, GroupSender, group_queue};
 use tokio::sync::oneshot;
 
 /// The server's allocator.
@@ -64,57 +63,45 @@ trait Subject: Send + Sync {
     fn get(&self, key: Bytes) -> BoxFuture<'_, usize>;
 }
 
-/// RocksDB alone: a thread gathers what waits into one batch and one sync, by the engine's own
-/// rule.
+/// RocksDB alone: a thread gathers what waits into one batch and one sync, with the engine's own
+/// queue.
 struct Raw {
     database: Arc<DB>,
-    queue: mpsc::Sender<(Bytes, Bytes, oneshot::Sender<()>)>,
-    queued: Arc<AtomicUsize>,
+    queue: GroupSender<RawPut>,
 }
+
+/// What to write, and who waits for it.
+type RawPut = (Bytes, Bytes, oneshot::Sender<()>);
 
 impl Raw {
     fn open(path: &Path) -> Result<Self, Failure> {
         let options = tessera_storage::rocks_options(MEMORY_BYTES);
         let database = Arc::new(DB::open(&options, path)?);
-        let (queue, waiting) = mpsc::channel::<(Bytes, Bytes, oneshot::Sender<()>)>();
+        let (queue, mut waiting) = group_queue::<RawPut>();
         let writer = Arc::clone(&database);
-        let queued = Arc::new(AtomicUsize::new(0));
-        let still_queued = Arc::clone(&queued);
         std::thread::spawn(move || -> Result<(), rocksdb::Error> {
             let mut synced = WriteOptions::default();
             synced.set_sync(true);
-            let mut grouping = Grouping::default();
-            while let Ok(first) = waiting.recv() {
-                let mut puts: Vec<_> = std::iter::once(first).chain(waiting.try_iter()).collect();
-                let present = puts.len();
-                if let Some((expected, patience)) = grouping.wait_for(present) {
-                    let deadline = Instant::now() + patience;
-                    while puts.len() < expected && Instant::now() < deadline {
-                        std::thread::sleep(patience / 4);
-                        puts.extend(waiting.try_iter());
-                    }
-                    grouping.waited(present, puts.len());
-                }
-                still_queued.fetch_sub(puts.len(), Ordering::Relaxed);
+            while let Ok(first) = waiting.first(None) {
+                let mut puts = vec![first];
+                waiting.gather(true, |put| {
+                    puts.push(put);
+                    true
+                });
                 let start = Instant::now();
                 let mut batch = WriteBatch::default();
                 for (key, value, _) in &puts {
                     batch.put(key, value);
                 }
                 writer.write_opt(batch, &synced)?;
-                let meanwhile = still_queued.load(Ordering::Relaxed);
-                grouping.wrote(puts.len(), start.elapsed(), meanwhile);
+                waiting.finished(puts.len(), start.elapsed());
                 for (_, _, answer) in puts {
                     answer.send(()).ok();
                 }
             }
             Ok(())
         });
-        Ok(Self {
-            database,
-            queue,
-            queued,
-        })
+        Ok(Self { database, queue })
     }
 }
 
@@ -124,10 +111,10 @@ impl Subject for Raw {
     }
 
     fn put(&self, key: Bytes, value: Bytes) -> BoxFuture<'_, ()> {
-        self.queued.fetch_add(1, Ordering::Relaxed);
         Box::pin(async move {
             let (answer, done) = oneshot::channel();
-            self.queue.send((key, value, answer))?;
+            let gone = |_| "the writer is gone";
+            self.queue.send((key, value, answer)).map_err(gone)?;
             Ok(done.await?)
         })
     }

@@ -14,7 +14,9 @@ use std::sync::Arc;
 use tessera_core::engine::Engine;
 pub use tessera_core::memory::MemoryEngine;
 
-pub use crate::rocks::{Grouping, OpenError, RocksEngine, rocks_options};
+pub use crate::rocks::{
+    GroupReceiver, GroupSender, OpenError, RocksEngine, group_queue, rocks_options,
+};
 
 /// Which engine to open, and how.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -12,11 +12,13 @@
 //! After a failed write or sync the engine takes no more writes until it is opened again. A commit
 //! that was answered with that error may still turn up then: the log may have it.
 
+mod answers;
 mod batch;
 mod committer;
 mod crc32c;
 mod database;
 mod folder;
+mod group_queue;
 mod grouping;
 mod log_check;
 mod open_error;
@@ -27,7 +29,7 @@ mod snapshot;
 mod view;
 
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError, mpsc};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 
 use rocksdb::checkpoint::Checkpoint;
@@ -41,7 +43,7 @@ use tessera_core::recent_commits::RecentCommits;
 use self::committer::Committer;
 use self::database::Database;
 pub use self::database::rocks_options;
-pub use self::grouping::Grouping;
+pub use self::group_queue::{GroupReceiver, GroupSender, group_queue};
 pub use self::open_error::OpenError;
 use self::options::MemoryShares;
 use self::page::PageBuilder;
@@ -80,7 +82,7 @@ impl RocksEngine {
         let database = Arc::new(Database::open(data, memory)?);
         // Version 0 would mean that a snapshot cannot tell its version.
         let version = database.latest_sequence_number().max(1);
-        let (sender, receiver) = mpsc::channel();
+        let (sender, receiver) = group_queue();
         let shared = Shared::new(Arc::clone(&database), version, sender, memory.queue);
         let shared = Arc::new(shared);
         let recent = RecentCommits::new(version, memory.recent_commits);

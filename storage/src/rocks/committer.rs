@@ -2,19 +2,19 @@
 //! all.
 
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, RecvTimeoutError};
-use std::thread;
+use std::sync::mpsc::RecvTimeoutError;
 use std::time::{Duration, Instant};
 
 use rocksdb::WriteOptions;
 use tessera_core::engine::{CommitOutcome, EngineError, EngineResult};
 use tessera_core::recent_commits::RecentCommits;
 use tessera_core::write_set::WriteSet;
-use tokio::sync::{OwnedSemaphorePermit, oneshot};
+use tokio::sync::OwnedSemaphorePermit;
 
+use super::answers::{Answers, Waiting};
 use super::batch::Batch;
 use super::database::Database;
-use super::grouping::Grouping;
+use super::group_queue::GroupReceiver;
 use super::shared::Shared;
 use crate::Durability;
 
@@ -23,9 +23,6 @@ const SYNC_INTERVAL: Duration = Duration::from_millis(100);
 /// Commits beyond this wait for the next batch, so that a flood of large ones does not delay the
 /// answer to small ones without end.
 const MAX_BATCH_BYTES: usize = 8 << 20;
-
-/// How often a batch that waits for company looks whether all are there.
-const WAIT_STEPS: u32 = 4;
 
 /// What the commit thread is asked.
 pub(super) enum Message {
@@ -39,8 +36,7 @@ pub(super) enum Message {
 pub(super) struct Commit {
     pub(super) base_version: u64,
     pub(super) writes: WriteSet,
-    /// The write set goes back with the answer: freeing it is the caller's work, not this thread's.
-    pub(super) answer: oneshot::Sender<(EngineResult<CommitOutcome>, WriteSet)>,
+    pub(super) waiting: Waiting,
     /// Its place in the queue, given back when the commit is dropped.
     pub(super) _room: OwnedSemaphorePermit,
 }
@@ -78,11 +74,10 @@ impl Gathered {
 pub(super) struct Committer {
     database: Arc<Database>,
     shared: Arc<Shared>,
-    queue: Receiver<Message>,
+    queue: GroupReceiver<Message>,
     recent: RecentCommits,
     version: u64,
     durability: Durability,
-    grouping: Grouping,
     /// Since when something written is not synced.
     unsynced_since: Option<Instant>,
     /// Everything up to this sequence number of RocksDB is synced.
@@ -93,7 +88,7 @@ impl Committer {
     pub(super) fn new(
         database: Arc<Database>,
         shared: Arc<Shared>,
-        queue: Receiver<Message>,
+        queue: GroupReceiver<Message>,
         recent: RecentCommits,
         durability: Durability,
     ) -> Self {
@@ -107,7 +102,6 @@ impl Committer {
             recent,
             version,
             durability,
-            grouping: Grouping::default(),
             unsynced_since: None,
             synced_sequence,
         }
@@ -129,49 +123,20 @@ impl Committer {
     }
 
     fn wait(&self) -> Result<Message, RecvTimeoutError> {
-        match self.unsynced_since {
-            Some(since) => self
-                .queue
-                .recv_timeout(SYNC_INTERVAL.saturating_sub(since.elapsed())),
-            None => self
-                .queue
-                .recv()
-                .map_err(|_| RecvTimeoutError::Disconnected),
-        }
+        let patience = self
+            .unsynced_since
+            .map(|since| SYNC_INTERVAL.saturating_sub(since.elapsed()));
+        self.queue.first(patience)
     }
 
     /// Commits `first` and what has come in behind it. Answers whether a stop was among that.
     fn commit_all_waiting(&mut self, first: Commit) -> bool {
         let mut gathered = Gathered::new(first);
-        let mut room = gathered.bytes < MAX_BATCH_BYTES;
-        while room && let Ok(message) = self.queue.try_recv() {
-            room = gathered.take(message);
-        }
-        if room && self.durability == Durability::Group {
-            self.wait_for_company(&mut gathered);
-        }
-        self.shared.note_taken(gathered.commits.len());
+        let may_wait = self.durability == Durability::Group;
+        self.queue
+            .gather(may_wait, |message| gathered.take(message));
         self.commit(gathered.commits);
         gathered.stopping
-    }
-
-    /// Waits a little for writers that are likely to come: see [`Grouping`].
-    fn wait_for_company(&mut self, gathered: &mut Gathered) {
-        let present = gathered.commits.len();
-        let Some((expected, patience)) = self.grouping.wait_for(present) else {
-            return;
-        };
-        let deadline = Instant::now() + patience;
-        let mut room = true;
-        while room && gathered.commits.len() < expected && Instant::now() < deadline {
-            // Asleep rather than waiting on the queue: being woken by each of many writers would
-            // take the processor from those still to come.
-            thread::sleep(patience / WAIT_STEPS);
-            while room && let Ok(message) = self.queue.try_recv() {
-                room = gathered.take(message);
-            }
-        }
-        self.grouping.waited(present, gathered.commits.len());
     }
 
     fn commit(&mut self, commits: Vec<Commit>) {
@@ -194,19 +159,17 @@ impl Committer {
         } else {
             Ok(())
         };
-        // Before anyone is answered: those who are cannot have come back yet.
-        let queued = self.shared.queued();
-        self.grouping.wrote(commits.len(), start.elapsed(), queued);
+        self.queue.finished(commits.len(), start.elapsed());
+        let mut answers = Answers::with_capacity(commits.len());
         for (commit, outcome) in commits.into_iter().zip(outcomes) {
             let needs_write = outcome == applied || commit.writes.sync_demanded();
             let outcome = match &written {
                 Err(error) if needs_write => Err(error.clone()),
                 _ => outcome,
             };
-            // Nobody listens any more if the caller gave up waiting; the commit stands all the
-            // same.
-            commit.answer.send((outcome, commit.writes)).ok();
+            answers.add(commit.waiting, outcome, commit.writes);
         }
+        answers.send();
     }
 
     /// Decides one commit, and adds it to the batch if it may be applied.

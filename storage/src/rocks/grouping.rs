@@ -9,26 +9,39 @@
 use std::time::Duration;
 
 /// The wait is at most this part of the last write.
-const FRACTION: u32 = 4;
+const FRACTION: u32 = 2;
 /// The wait is never longer than this.
 const MAX_PATIENCE: Duration = Duration::from_millis(1);
 /// After waits in vain, at most this many batches go without one.
 const MAX_PAUSE: u32 = 64;
 
 /// Decides when a batch waits for more commits.
-#[derive(Debug, Default)]
-pub struct Grouping {
+#[derive(Debug)]
+pub(super) struct Grouping {
     /// Writers seen at once: those of the last batch and those who queued meanwhile.
     expected: usize,
     last_write: Duration,
     /// Batches to go before waiting is tried again.
     pause: u32,
     next_pause: u32,
+    pub(super) max_patience: Duration,
+}
+
+impl Default for Grouping {
+    fn default() -> Self {
+        Self {
+            expected: 0,
+            last_write: Duration::ZERO,
+            pause: 0,
+            next_pause: 0,
+            max_patience: MAX_PATIENCE,
+        }
+    }
 }
 
 impl Grouping {
     /// How many commits a batch should wait for, and how long, given those already there.
-    pub fn wait_for(&mut self, present: usize) -> Option<(usize, Duration)> {
+    pub(super) fn wait_for(&mut self, present: usize) -> Option<(usize, Duration)> {
         if present >= self.expected {
             return None;
         }
@@ -38,12 +51,12 @@ impl Grouping {
         }
         Some((
             self.expected,
-            (self.last_write / FRACTION).min(MAX_PATIENCE),
+            (self.last_write / FRACTION).min(self.max_patience),
         ))
     }
 
     /// Learns how a wait went: with how many commits it began, and with how many it ended.
-    pub fn waited(&mut self, present: usize, gathered: usize) {
+    pub(super) fn waited(&mut self, present: usize, gathered: usize) {
         let missing = self.expected.saturating_sub(present);
         let rewarded = (gathered - present) * 4 >= missing;
         self.next_pause = match rewarded {
@@ -55,7 +68,7 @@ impl Grouping {
 
     /// Learns of a finished batch: its size, how long it took to write, and how many commits queued
     /// meanwhile.
-    pub fn wrote(&mut self, batch: usize, took: Duration, queued: usize) {
+    pub(super) fn wrote(&mut self, batch: usize, took: Duration, queued: usize) {
         self.expected = batch + queued;
         self.last_write = took;
     }
@@ -80,7 +93,7 @@ mod tests {
     fn a_batch_waits_for_the_writers_that_were_just_answered() {
         let mut grouping = Grouping::default();
         grouping.wrote(16, SYNC, 16);
-        assert_eq!(grouping.wait_for(16), Some((32, SYNC / 4)));
+        assert_eq!(grouping.wait_for(16), Some((32, SYNC / 2)));
         grouping.waited(16, 30);
         grouping.wrote(30, Duration::from_secs(1), 2);
         assert_eq!(grouping.wait_for(3), Some((32, MAX_PATIENCE)));

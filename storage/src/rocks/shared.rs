@@ -1,7 +1,6 @@
 //! What the engine, its snapshots and the commit thread share.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::mpsc::Sender;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use rocksdb::ErrorKind;
@@ -11,6 +10,7 @@ use tokio::sync::{Semaphore, oneshot};
 
 use super::committer::{Commit, Message};
 use super::database::Database;
+use super::group_queue::GroupSender;
 use super::view::View;
 
 /// What the engine, its snapshots and the commit thread share.
@@ -21,9 +21,7 @@ pub(super) struct Shared {
     /// Why the engine stopped taking writes, once it has.
     failure: OnceLock<String>,
     closed: AtomicBool,
-    queue: Sender<Message>,
-    /// Commits in the queue.
-    queued: AtomicUsize,
+    queue: GroupSender<Message>,
     /// Bytes of write sets that may still enter the queue.
     queue_room: Arc<Semaphore>,
     queue_capacity: usize,
@@ -39,7 +37,7 @@ impl Shared {
     pub(super) fn new(
         database: Arc<Database>,
         version: u64,
-        queue: Sender<Message>,
+        queue: GroupSender<Message>,
         queue_capacity: usize,
     ) -> Self {
         Self {
@@ -51,7 +49,6 @@ impl Shared {
             failure: OnceLock::new(),
             closed: AtomicBool::new(false),
             queue,
-            queued: AtomicUsize::new(0),
             queue_room: Arc::new(Semaphore::new(queue_capacity)),
             queue_capacity,
         }
@@ -132,30 +129,19 @@ impl Shared {
             .acquire_many_owned(permits)
             .await;
         let room = room.map_err(|_| closed())?;
-        let (answer, outcome) = oneshot::channel();
+        let (waiting, answer) = oneshot::channel();
         let commit = Commit {
             base_version,
             writes,
-            answer,
+            waiting,
             _room: room,
         };
-        self.queued.fetch_add(1, Ordering::Relaxed);
         self.queue
             .send(Message::Commit(commit))
             .map_err(|_| closed())?;
         // The commit thread drops what reaches it after it was told to stop, unapplied.
-        let (outcome, _writes) = outcome.await.map_err(|_| closed())?;
-        outcome
-    }
-
-    /// How many commits wait in the queue, or are about to.
-    pub(super) fn queued(&self) -> usize {
-        self.queued.load(Ordering::Relaxed)
-    }
-
-    /// For the commit thread: it took so many commits off the queue.
-    pub(super) fn note_taken(&self, commits: usize) {
-        self.queued.fetch_sub(commits, Ordering::Relaxed);
+        let answer = answer.await.map_err(|_| closed())?;
+        answer.outcome
     }
 
     /// Refuses all further calls and tells the commit thread to finish. False if that was done
