@@ -167,9 +167,9 @@ impl Committer {
                 Err(error) if needs_write => Err(error.clone()),
                 _ => outcome,
             };
-            answers.add(commit.waiting, outcome, commit.writes);
+            answers.add(commit.waiting, (outcome, commit.writes));
         }
-        answers.send();
+        answers.send(self.shared.runtime());
     }
 
     /// Decides one commit, and adds it to the batch if it may be applied.

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use rocksdb::ErrorKind;
 use tessera_core::engine::{CommitOutcome, EngineError, EngineResult};
 use tessera_core::write_set::WriteSet;
+use tokio::runtime::Handle;
 use tokio::sync::{Semaphore, oneshot};
 
 use super::committer::{Commit, Message};
@@ -21,6 +22,7 @@ pub(super) struct Shared {
     /// Why the engine stopped taking writes, once it has.
     failure: OnceLock<String>,
     closed: AtomicBool,
+    runtime: OnceLock<Handle>,
     queue: GroupSender<Message>,
     /// Bytes of write sets that may still enter the queue.
     queue_room: Arc<Semaphore>,
@@ -48,6 +50,7 @@ impl Shared {
             }),
             failure: OnceLock::new(),
             closed: AtomicBool::new(false),
+            runtime: OnceLock::new(),
             queue,
             queue_room: Arc::new(Semaphore::new(queue_capacity)),
             queue_capacity,
@@ -129,6 +132,9 @@ impl Shared {
             .acquire_many_owned(permits)
             .await;
         let room = room.map_err(|_| closed())?;
+        if let (None, Ok(runtime)) = (self.runtime.get(), Handle::try_current()) {
+            self.runtime.get_or_init(|| runtime);
+        }
         let (waiting, answer) = oneshot::channel();
         let commit = Commit {
             base_version,
@@ -140,8 +146,13 @@ impl Shared {
             .send(Message::Commit(commit))
             .map_err(|_| closed())?;
         // The commit thread drops what reaches it after it was told to stop, unapplied.
-        let answer = answer.await.map_err(|_| closed())?;
-        answer.outcome
+        let (outcome, _writes) = answer.await.map_err(|_| closed())?;
+        outcome
+    }
+
+    /// The runtime in which writers wait, or the first of several.
+    pub(super) fn runtime(&self) -> Option<&Handle> {
+        self.runtime.get()
     }
 
     /// Refuses all further calls and tells the commit thread to finish. False if that was done
