@@ -4,6 +4,7 @@
 //! Handlers return a [`ServiceError`]; `reply` writes it in the format that the client can read.
 
 use hyper::StatusCode;
+use tessera_core::throughput::Charge;
 
 /// What handlers return.
 pub(crate) type Result<T> = std::result::Result<T, ServiceError>;
@@ -17,6 +18,8 @@ pub(crate) struct ServiceError {
     pub(crate) operation: Option<usize>,
     /// For 429: when the next attempt may pass.
     pub(crate) retry_after_ms: Option<u64>,
+    /// What was spent before it was refused.
+    pub(crate) charge: Charge,
 }
 
 impl ServiceError {
@@ -27,7 +30,21 @@ impl ServiceError {
             message: message.into(),
             operation: None,
             retry_after_ms: None,
+            charge: Charge::default(),
         }
+    }
+
+    /// The same refusal after so much was spent.
+    #[must_use]
+    pub(crate) fn costing(self, charge: Charge) -> Self {
+        Self { charge, ..self }
+    }
+
+    /// The same refusal, of this operation of a batch.
+    #[must_use]
+    pub(crate) fn at(self, operation: usize) -> Self {
+        let operation = Some(operation);
+        Self { operation, ..self }
     }
 
     /// The status of the answer.
@@ -107,6 +124,8 @@ codes! {
     NoAuthenticationInformation UNAUTHORIZED
         "Server failed to authenticate the request. Please refer to the information in the \
          www-authenticate header."
+    NotImplemented NOT_IMPLEMENTED
+        "The requested operation is not implemented on the specified resource."
     OperationTimedOut INTERNAL_SERVER_ERROR
         "The operation could not be completed within the permitted time."
     OutOfRangeInput BAD_REQUEST "One of the request inputs is out of range."

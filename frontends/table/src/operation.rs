@@ -66,6 +66,11 @@ impl Operation {
         Ok(operation)
     }
 
+    /// Whether Table storage has it and Cosmos has not.
+    pub(crate) fn is_of_storage(&self) -> bool {
+        self.answers_xml() && *self != Self::Preflight
+    }
+
     /// Whether its answers, refusals included, are XML whatever the client asks for.
     pub(crate) fn answers_xml(&self) -> bool {
         matches!(
@@ -151,6 +156,7 @@ mod tests {
             headers,
             account: "a".to_owned(),
             path_style: true,
+            speaks_atom: true,
             tls: false,
             peer: IpAddr::V4(Ipv4Addr::LOCALHOST),
         };

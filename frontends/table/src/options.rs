@@ -7,7 +7,7 @@ use crate::error::{Code, Result, ServiceError};
 use crate::head::Head;
 use crate::reply::ErrorForm;
 
-/// Atom was dropped with this version of the protocol.
+/// Atom was dropped from Table storage with this version of the protocol; Cosmos never had it.
 const FIRST_VERSION_WITHOUT_ATOM: &str = "2015-12-11";
 
 /// Refuses a version of the protocol that is none: they are named by dates.
@@ -65,11 +65,11 @@ impl Format {
     }
 
     fn atom(head: &Head) -> Result<Self> {
-        match head.header("x-ms-version") {
-            Some(version) if version >= FIRST_VERSION_WITHOUT_ATOM => {
-                Err(Code::AtomFormatNotSupported.into())
-            }
-            _ => Ok(Self::Atom),
+        let version = head.header("x-ms-version").unwrap_or_default();
+        if head.speaks_atom && version < FIRST_VERSION_WITHOUT_ATOM {
+            Ok(Self::Atom)
+        } else {
+            Err(Code::AtomFormatNotSupported.into())
         }
     }
 

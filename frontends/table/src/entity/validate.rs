@@ -19,6 +19,7 @@ pub(crate) struct Limits {
     property_count: usize,
     value_bytes: usize,
     entity_bytes: usize,
+    batch_bytes: usize,
     /// Names of properties that the service keeps for itself.
     reserved: &'static [&'static str],
 }
@@ -32,6 +33,7 @@ impl Limits {
         property_count: 252,
         value_bytes: 64 * 1024,
         entity_bytes: 1024 * 1024,
+        batch_bytes: 4 * 1024 * 1024,
         reserved: &[],
     };
 
@@ -41,6 +43,7 @@ impl Limits {
         row_key_bytes: 255,
         key_bytes: str::len,
         entity_bytes: 2 * 1024 * 1024,
+        batch_bytes: 2 * 1024 * 1024,
         reserved: &["id", "rid", "etag", "ResourceId"],
         ..Self::STORAGE
     };
@@ -83,6 +86,14 @@ impl Limits {
         }
         if bytes > self.entity_bytes {
             return Err(Code::EntityTooLarge.into());
+        }
+        Ok(())
+    }
+
+    /// Whether a batch may be so large.
+    pub(crate) fn check_batch(&self, bytes: usize) -> Result<()> {
+        if bytes > self.batch_bytes {
+            return Err(Code::RequestBodyTooLarge.into());
         }
         Ok(())
     }

@@ -6,7 +6,6 @@ use std::sync::Arc;
 use hyper::StatusCode;
 use hyper::header::{ETAG, HeaderName, LOCATION};
 use tessera_core::item::Item;
-use tessera_core::throughput::Charge;
 
 use super::tables::with_preference;
 use super::{Call, Service, answer, base_url};
@@ -37,7 +36,9 @@ pub(super) async fn get(call: &Call<'_>, entity: &EntityAddress) -> Result<Reply
     let mut transaction = service.store.begin().await?;
     let container = transaction.container(&container).await?;
     let stored = transaction.read(&container, &locator).await?;
-    let stored = stored.ok_or(Code::ResourceNotFound)?;
+    let charge = transaction.meter().charge();
+    let stored =
+        stored.ok_or_else(|| ServiceError::from(Code::ResourceNotFound).costing(charge))?;
     let reply = single(
         service,
         head,
@@ -45,7 +46,7 @@ pub(super) async fn get(call: &Call<'_>, entity: &EntityAddress) -> Result<Reply
         &entity.table,
         &stored,
     )?;
-    Ok(with_charge(service, reply, transaction.meter().charge()))
+    Ok(reply.costing(charge))
 }
 
 /// The change that an operation asks for.
@@ -97,14 +98,18 @@ pub(super) async fn change(call: &Call<'_>, operation: Operation) -> Result<Repl
         let (name, change) = (Arc::clone(&name), Arc::clone(&change));
         Box::pin(async move {
             let container = transaction.container(&name).await?;
-            change.apply(transaction, &container, limits).await
+            let applied = change.apply(transaction, &container, limits).await;
+            applied.map_err(|failure| {
+                let charge = transaction.meter().charge();
+                failure.map(|refusal| refusal.costing(charge))
+            })
         })
     });
     let outcome = outcome
         .await
         .map_err(|failure: Failure| ServiceError::from(failure))?;
     let reply = changed(service, head, &change, outcome.value.as_ref())?;
-    Ok(with_charge(service, reply, outcome.meter.charge()))
+    Ok(reply.costing(outcome.meter.charge()))
 }
 
 /// The answer to a change that was made.
@@ -178,7 +183,7 @@ pub(super) async fn query(call: &Call<'_>, table: &str) -> Result<Reply> {
             reply = reply.with(HeaderName::from_static(name), &token);
         }
     }
-    Ok(with_charge(service, reply, page.charge))
+    Ok(reply.costing(page.charge))
 }
 
 fn entity_query(call: &Call<'_>, table: &str) -> Result<EntityQuery> {
@@ -257,15 +262,4 @@ fn entity_url(head: &Head, entity: &EntityAddress) -> String {
         row_key: &entity.row_key,
     };
     format!("{}/{link}", base_url(head))
-}
-
-/// Cosmos tells each request what it cost.
-fn with_charge(service: &Service, reply: Reply, charge: Charge) -> Reply {
-    match service.mode {
-        Mode::Storage => reply,
-        Mode::Cosmos => {
-            let units = format!("{:.2}", charge.request_units());
-            reply.with(HeaderName::from_static("x-ms-request-charge"), &units)
-        }
-    }
 }
