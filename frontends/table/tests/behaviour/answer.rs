@@ -13,7 +13,8 @@ pub(crate) struct Answer {
 }
 
 impl Answer {
-    /// Reads the next answer of a connection of HTTP/1.1, to anything but HEAD; none if it ends before one.
+    /// Reads the next answer of a connection of HTTP/1.1, to anything but HEAD; none if it ends
+    /// before one.
     pub(crate) async fn read(stream: &mut (impl AsyncBufRead + Unpin)) -> Option<Self> {
         let mut line = String::new();
         stream.read_line(&mut line).await.unwrap();
