@@ -3,6 +3,8 @@
 //!
 //! Handlers return a [`ServiceError`]; `reply` writes it in the format that the client can read.
 
+use std::fmt::Display;
+
 use hyper::StatusCode;
 use tessera_core::throughput::Charge;
 
@@ -118,7 +120,7 @@ codes! {
     InvalidXmlDocument BAD_REQUEST "XML specified is not syntactically valid."
     InvalidXmlNodeValue BAD_REQUEST
         "The value for one of the XML nodes is not in the correct format."
-    MediaTypeNotSupported UNSUPPORTED_MEDIA_TYPE "None of the provided media types are supported"
+    MediaTypeNotSupported UNSUPPORTED_MEDIA_TYPE "None of the provided media types are supported."
     MissingRequiredHeader BAD_REQUEST
         "A required HTTP header was not specified: this operation needs If-Match."
     NoAuthenticationInformation UNAUTHORIZED
@@ -159,6 +161,12 @@ codes! {
 }
 
 impl Code {
+    /// A refusal in the service's usual words, and why.
+    pub(crate) fn because(self, why: impl Display) -> ServiceError {
+        let words = self.row().2.trim_end_matches('.');
+        ServiceError::new(self, format!("{words}: {why}."))
+    }
+
     /// The code as it is written in answers.
     pub(crate) fn name(self) -> &'static str {
         self.row().0

@@ -96,11 +96,8 @@ impl Operation {
 }
 
 fn unknown_comp(comp: &str) -> ServiceError {
-    let message = format!(
-        "Value for one of the query parameters specified in the request URI is invalid: \
-         comp={comp} names nothing that this resource has."
-    );
-    ServiceError::new(Code::InvalidQueryParameterValue, message)
+    let why = format!("comp={comp} names nothing that this resource has");
+    Code::InvalidQueryParameterValue.because(why)
 }
 
 /// What is asked, whatever the method was on the wire.

@@ -83,7 +83,8 @@ fn check_storage_name(name: &str) -> Result<()> {
     let starts_with_letter = name.starts_with(|first: char| first.is_ascii_alphabetic());
     let plain = name.bytes().all(|byte| byte.is_ascii_alphanumeric());
     if !starts_with_letter || !plain {
-        return Err(Code::InvalidResourceName.into());
+        let why = format!("'{name}' is not letters and digits, beginning with a letter");
+        return Err(Code::InvalidResourceName.because(why));
     }
     if name.eq_ignore_ascii_case("tables") {
         let message = "The name 'tables' is reserved.";

@@ -59,10 +59,11 @@ impl Limits {
         for (name, value) in properties {
             self.check_name(name)?;
             if value.size() > self.value_bytes {
-                return Err(Code::PropertyValueTooLarge.into());
+                return Err(Code::PropertyValueTooLarge.because(format!("it is that of '{name}'")));
             }
             if matches!(value, Value::DateTime(moment) if !moment.in_range()) {
-                return Err(Code::OutOfRangeInput.into());
+                let why = format!("the time in '{name}' is not between 1601 and 9999");
+                return Err(Code::OutOfRangeInput.because(why));
             }
         }
         Ok(())
@@ -85,7 +86,11 @@ impl Limits {
             return Err(Code::TooManyProperties.into());
         }
         if bytes > self.entity_bytes {
-            return Err(Code::EntityTooLarge.into());
+            let why = format!(
+                "it has {bytes} bytes, and {} are allowed",
+                self.entity_bytes
+            );
+            return Err(Code::EntityTooLarge.because(why));
         }
         Ok(())
     }
@@ -109,7 +114,11 @@ impl Limits {
         if key.contains(forbidden) {
             return Err(ServiceError::new(
                 Code::OutOfRangeInput,
-                format!("The '{name}' parameter of value '{key}' is out of range."),
+                format!(
+                    "The '{name}' parameter of value '{}' is out of range: a key cannot have / \\ \
+                     # ? and control characters.",
+                    key.escape_debug()
+                ),
             ));
         }
         Ok(())
@@ -119,8 +128,16 @@ impl Limits {
         if name.encode_utf16().count() > NAME_UNITS_MAX {
             return Err(Code::PropertyNameTooLong.into());
         }
-        if !is_identifier(name) || self.reserved.contains(&name) {
-            return Err(Code::PropertyNameInvalid.into());
+        if !is_identifier(name) {
+            let why = format!(
+                "'{}' is not letters, digits and underscores, beginning with no digit",
+                name.escape_debug()
+            );
+            return Err(Code::PropertyNameInvalid.because(why));
+        }
+        if self.reserved.contains(&name) {
+            let why = format!("'{name}' is kept for the service itself");
+            return Err(Code::PropertyNameInvalid.because(why));
         }
         Ok(())
     }

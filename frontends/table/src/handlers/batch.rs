@@ -115,11 +115,8 @@ fn step(call: &Call<'_>, part: Part) -> Result<Step> {
 
 /// A batch of one read.
 async fn read_one(call: &Call<'_>, steps: Vec<Step>) -> Result<Reply> {
-    let [step] = <[Step; 1]>::try_from(steps).map_err(|_| {
-        let message = "One of the request inputs is not valid: a batch holds either one query or \
-                       changes.";
-        ServiceError::new(Code::InvalidInput, message)
-    })?;
+    let [step] = <[Step; 1]>::try_from(steps)
+        .map_err(|_| Code::InvalidInput.because("a batch holds either one query or changes"))?;
     let inner = Call {
         service: call.service,
         head: &step.head,
@@ -130,7 +127,7 @@ async fn read_one(call: &Call<'_>, steps: Vec<Step>) -> Result<Reply> {
     let reply = match &step.operation {
         Operation::GetEntity(entity) => entities::get(&inner, entity).await,
         Operation::QueryEntities(table) => entities::query(&inner, table).await,
-        _ => Err(Code::InvalidInput.into()),
+        _ => Err(Code::InvalidInput.because("a batch reads entities only")),
     };
     let reply = reply.unwrap_or_else(|refusal| {
         let form = options::error_form(&step.head);
@@ -177,9 +174,8 @@ fn check_group(mode: Mode, changes: &[Change]) -> Result<()> {
         if !tables::same_name(mode, &entity.table, &first.table)
             || entity.partition_key != first.partition_key
         {
-            let message = "All commands in a batch must operate on same entity group: on one \
-                           table and one PartitionKey.";
-            let refusal = ServiceError::new(Code::CommandsInBatchActOnDifferentPartitions, message);
+            let code = Code::CommandsInBatchActOnDifferentPartitions;
+            let refusal = code.because("on one table and one PartitionKey");
             return Err(refusal.at(position));
         }
         if !seen.insert(&entity.row_key) {

@@ -28,7 +28,7 @@ use crate::tables::{self, Mode};
 
 /// `GET /table(PartitionKey='…',RowKey='…')`.
 pub(super) async fn get(call: &Call<'_>, entity: &EntityAddress) -> Result<Reply> {
-    call.allow(Action::ReadEntity(entity_name(entity)))?;
+    call.allow(Action::ReadEntity(EntityName::of(entity)))?;
     let (service, head) = (call.service, call.head);
     let format = Format::of_answer(head)?;
     let container = tables::container(service.mode, &head.account, &entity.table)?;
@@ -75,7 +75,7 @@ pub(super) fn read_change(
                 kind: Kind::Delete(condition),
             })
         }
-        _ => Err(Code::InvalidInput.into()),
+        _ => Err(Code::InvalidInput.because("a batch changes entities only")),
     }
 }
 
@@ -245,14 +245,6 @@ fn range_end(
     (partition_key, row_key): &(Option<String>, Option<String>),
 ) -> Option<(&str, Option<&str>)> {
     Some((partition_key.as_deref()?, row_key.as_deref()))
-}
-
-fn entity_name(entity: &EntityAddress) -> EntityName<'_> {
-    EntityName {
-        table: &entity.table,
-        partition_key: &entity.partition_key,
-        row_key: &entity.row_key,
-    }
 }
 
 fn entity_url(head: &Head, entity: &EntityAddress) -> String {

@@ -80,3 +80,43 @@ async fn xml_for_operations_that_answer_xml() {
     assert_eq!(answer.header("content-type"), "application/xml");
     assert!(answer.body.contains("<Code>AuthenticationFailed</Code>"));
 }
+
+#[tokio::test]
+async fn a_refused_body_is_told_where_it_is_wrong() {
+    let service = service().await;
+    for (body, words) in [
+        ("{\"Par", "the body is no entity in JSON: EOF while parsing"),
+        (
+            "[1]",
+            "the body is no entity in JSON: invalid type: sequence",
+        ),
+        ("{\"RowKey\":5}", "RowKey is not a text"),
+        (
+            "{\"RowKey\":\"r\"}",
+            "an entity needs a PartitionKey and a RowKey",
+        ),
+        ("{\"a\":1,\"a\":2}", "it is 'a'"),
+        ("{\"a\":{\"b\":1}}", "'a' is an array or an object"),
+        ("{\"a\":2147483648}", "the number 'a' is beyond Edm.Int32"),
+        (
+            "{\"a\":\"x\",\"a@odata.type\":\"Edm.Guid\"}",
+            "the value of 'a' is no Edm.Guid",
+        ),
+        (
+            "{\"a\":\"x\",\"a@odata.type\":\"Edm.Decimal\"}",
+            "the type of 'a' is none of EDM",
+        ),
+        (
+            "{\"PartitionKey\":\"p\",\"RowKey\":\"r\",\"a-b\":1}",
+            "'a-b' is not letters, digits and underscores",
+        ),
+        (
+            "{\"PartitionKey\":\"p\",\"RowKey\":\"a\\u0001b\"}",
+            "value 'a\\\\u{1}b' is out of range",
+        ),
+    ] {
+        let refused = service.ask(ask("POST", "/table").sending(body)).await;
+        assert_eq!(refused.status, 400, "{body}");
+        assert!(refused.body.contains(words), "{body}: {}", refused.body);
+    }
+}
