@@ -4,6 +4,7 @@
 //! `scripts/environment` uses too, so that a second run starts at once.
 
 use std::env;
+use std::ffi::OsStr;
 use std::fs;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
@@ -78,6 +79,13 @@ impl Client {
         }
     }
 
+    /// The same program with more options.
+    #[must_use]
+    pub fn with(mut self, options: impl IntoIterator<Item = impl AsRef<OsStr>>) -> Self {
+        self.command.args(options);
+        self
+    }
+
     /// Walks over the server at this address, trusting this certificate.
     pub fn walk(mut self, endpoint: &str, certificate: Option<&Path>) -> Result<(), Error> {
         self.command.arg(endpoint);
@@ -85,6 +93,34 @@ impl Client {
             self.command.arg("--ca").arg(certificate);
         }
         run(&mut self.command).map(drop)
+    }
+}
+
+/// An issuer of bearer tokens, in a folder of its own.
+pub struct Issuer {
+    folder: tempfile::TempDir,
+}
+
+impl Issuer {
+    /// How its tokens name it.
+    pub const NAME: &str = "https://issuer.example";
+
+    /// Makes one with the script `issuer` of a folder of clients.
+    pub fn new(folder: &str) -> Result<Self, Error> {
+        let target = tempfile::tempdir().map_err(Error::io("making a folder for an issuer"))?;
+        let mut script = Command::new(source(folder).join("issuer"));
+        run(script.arg(target.path()).arg(Self::NAME))?;
+        Ok(Self { folder: target })
+    }
+
+    /// The file with its public keys, a JSON Web Key Set.
+    pub fn keys(&self) -> PathBuf {
+        self.folder.path().join("keys.json")
+    }
+
+    /// The file with a token of it.
+    pub fn token(&self) -> PathBuf {
+        self.folder.path().join("token")
     }
 }
 

@@ -1,7 +1,8 @@
-//! The Table front end as its clients see it, over plain sockets and over TLS.
+//! The Table front end as its clients see it: as Table storage, over plain sockets and over TLS,
+//! and as Cosmos.
 #![cfg(test)]
 
-use tessera_conformance::clients::Client;
+use tessera_conformance::clients::{Client, Issuer};
 use tessera_conformance::{Error, Server};
 
 /// The account of every storage emulator.
@@ -11,9 +12,25 @@ fn walk_plain(client: Client) -> Result<(), Error> {
     walk(client, Server::start(&["--memory"])?)
 }
 
+fn walk_cosmos(client: Client) -> Result<(), Error> {
+    let server = Server::start(&["--memory", "--table-mode", "cosmos"])?;
+    walk(client.with(["--cosmos"]), server)
+}
+
 fn walk_tls(client: Client) -> Result<(), Error> {
     let folder = tempfile::tempdir().unwrap();
-    walk(client, Server::start_tls(folder.path(), &[])?)
+    let issuer = Issuer::new("table")?;
+    let keys = issuer.keys();
+    let options = [
+        "--table-bearer-issuer",
+        Issuer::NAME,
+        "--table-bearer-keys",
+        keys.to_str().unwrap(),
+    ];
+    let server = Server::start_tls(folder.path(), &options)?;
+    // Clients send tokens over TLS only.
+    let client = client.with(["--token".as_ref(), issuer.token().as_os_str()]);
+    walk(client, server)
 }
 
 fn walk(client: Client, server: Server) -> Result<(), Error> {
@@ -55,4 +72,19 @@ fn curl() -> Result<(), Error> {
 #[test]
 fn curl_over_tls() -> Result<(), Error> {
     walk_tls(Client::script("table/curl"))
+}
+
+#[test]
+fn python_sdk_on_cosmos() -> Result<(), Error> {
+    walk_cosmos(Client::python("table/python")?)
+}
+
+#[test]
+fn javascript_sdk_on_cosmos() -> Result<(), Error> {
+    walk_cosmos(Client::node("table/javascript")?)
+}
+
+#[test]
+fn curl_on_cosmos() -> Result<(), Error> {
+    walk_cosmos(Client::script("table/curl"))
 }

@@ -76,8 +76,12 @@ pub(crate) fn locate(host: &str, path: &str, is_account: impl Fn(&str) -> bool) 
 }
 
 fn unknown_account(name: &str) -> ServiceError {
+    let which = match name {
+        "" => "The URL names no account.".to_owned(),
+        name => format!("The account '{name}' does not exist here."),
+    };
     let message = format!(
-        "The account '{name}' does not exist here. Its name stands first in the path \
+        "{which} Its name stands first in the path \
          (http://host:port/account/table) or first in the host (http://account.host:port/table)."
     );
     ServiceError::new(Code::ResourceNotFound, message)

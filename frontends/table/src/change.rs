@@ -12,7 +12,7 @@ use tessera_core::transaction::Transaction;
 use crate::address::EntityAddress;
 use crate::auth::{Action, EntityName};
 use crate::entity::{self, DateTime, Incoming, Limits, Stored, Value};
-use crate::error::{Code, Result, ServiceError};
+use crate::error::{Code, Result};
 use crate::failure::Failure;
 use crate::model;
 use crate::operation::Update;
@@ -49,9 +49,8 @@ impl Condition {
     /// The condition in a request's headers.
     pub(crate) fn of(headers: &HeaderMap) -> Result<Option<Self>> {
         if headers.contains_key(IF_NONE_MATCH) {
-            let message = "One of the request inputs is not valid: If-None-Match is not supported \
-                           by this operation.";
-            return Err(ServiceError::new(Code::InvalidInput, message));
+            let why = "If-None-Match is not supported by this operation";
+            return Err(Code::InvalidInput.because(why));
         }
         let Some(value) = headers.get(IF_MATCH) else {
             return Ok(None);
@@ -84,9 +83,8 @@ impl Change {
     pub(crate) fn insert(table: String, incoming: Incoming, limits: &Limits) -> Result<Self> {
         let (Some(partition_key), Some(row_key)) = (incoming.partition_key, incoming.row_key)
         else {
-            let message = "The values are not specified for all properties in the entity: an \
-                           entity needs a PartitionKey and a RowKey.";
-            return Err(ServiceError::new(Code::PropertiesNeedValue, message));
+            let why = "an entity needs a PartitionKey and a RowKey";
+            return Err(Code::PropertiesNeedValue.because(why));
         };
         let entity = EntityAddress {
             table,
@@ -112,9 +110,9 @@ impl Change {
         if differs(&incoming.partition_key, &entity.partition_key)
             || differs(&incoming.row_key, &entity.row_key)
         {
-            let message = "One of the request inputs is not valid: the keys in the body are not \
-                           those in the URL, and the keys of an entity cannot be changed.";
-            return Err(ServiceError::new(Code::InvalidInput, message));
+            let why = "the keys in the body are not those in the URL, and the keys of an entity \
+                       cannot be changed";
+            return Err(Code::InvalidInput.because(why));
         }
         let kind = Kind::Update(update, incoming.properties.into(), condition);
         Self { entity, kind }.checked(limits)
@@ -133,16 +131,7 @@ impl Change {
 
     /// What authorization must allow.
     pub(crate) fn action(&self) -> Action<'_> {
-        let EntityAddress {
-            table,
-            partition_key,
-            row_key,
-        } = &self.entity;
-        let entity = EntityName {
-            table,
-            partition_key,
-            row_key,
-        };
+        let entity = EntityName::of(&self.entity);
         match &self.kind {
             Kind::Insert(_) => Action::InsertEntity(entity),
             Kind::Update(Update::Replace, _, Some(_)) => Action::UpdateEntity(entity),

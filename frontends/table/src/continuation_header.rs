@@ -6,7 +6,7 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 
-use crate::error::{Code, Result, ServiceError};
+use crate::error::{Code, Result};
 use crate::head::Head;
 
 /// Where a query of entities goes on: behind this entity.
@@ -30,11 +30,8 @@ pub(crate) fn encode(key: &str) -> String {
 }
 
 fn decode(token: &str) -> Result<String> {
-    let refused = || {
-        let message = "One of the request inputs is not valid: the continuation is not one that \
-                       this service has given.";
-        ServiceError::new(Code::InvalidInput, message)
-    };
+    let refused =
+        || Code::InvalidInput.because("the continuation is not one that this service has given");
     if token.is_empty() {
         return Ok(String::new());
     }

@@ -3,7 +3,10 @@
 //!
 //! Handlers return a [`ServiceError`]; `reply` writes it in the format that the client can read.
 
+use std::fmt::Display;
+
 use hyper::StatusCode;
+use tessera_core::throughput::Charge;
 
 /// What handlers return.
 pub(crate) type Result<T> = std::result::Result<T, ServiceError>;
@@ -17,6 +20,8 @@ pub(crate) struct ServiceError {
     pub(crate) operation: Option<usize>,
     /// For 429: when the next attempt may pass.
     pub(crate) retry_after_ms: Option<u64>,
+    /// What was spent before it was refused.
+    pub(crate) charge: Charge,
 }
 
 impl ServiceError {
@@ -27,7 +32,21 @@ impl ServiceError {
             message: message.into(),
             operation: None,
             retry_after_ms: None,
+            charge: Charge::default(),
         }
+    }
+
+    /// The same refusal after so much was spent.
+    #[must_use]
+    pub(crate) fn costing(self, charge: Charge) -> Self {
+        Self { charge, ..self }
+    }
+
+    /// The same refusal, of this operation of a batch.
+    #[must_use]
+    pub(crate) fn at(self, operation: usize) -> Self {
+        let operation = Some(operation);
+        Self { operation, ..self }
     }
 
     /// The status of the answer.
@@ -101,12 +120,14 @@ codes! {
     InvalidXmlDocument BAD_REQUEST "XML specified is not syntactically valid."
     InvalidXmlNodeValue BAD_REQUEST
         "The value for one of the XML nodes is not in the correct format."
-    MediaTypeNotSupported UNSUPPORTED_MEDIA_TYPE "None of the provided media types are supported"
+    MediaTypeNotSupported UNSUPPORTED_MEDIA_TYPE "None of the provided media types are supported."
     MissingRequiredHeader BAD_REQUEST
         "A required HTTP header was not specified: this operation needs If-Match."
     NoAuthenticationInformation UNAUTHORIZED
         "Server failed to authenticate the request. Please refer to the information in the \
          www-authenticate header."
+    NotImplemented NOT_IMPLEMENTED
+        "The requested operation is not implemented on the specified resource."
     OperationTimedOut INTERNAL_SERVER_ERROR
         "The operation could not be completed within the permitted time."
     OutOfRangeInput BAD_REQUEST "One of the request inputs is out of range."
@@ -140,6 +161,12 @@ codes! {
 }
 
 impl Code {
+    /// A refusal in the service's usual words, and why.
+    pub(crate) fn because(self, why: impl Display) -> ServiceError {
+        let words = self.row().2.trim_end_matches('.');
+        ServiceError::new(self, format!("{words}: {why}."))
+    }
+
     /// The code as it is written in answers.
     pub(crate) fn name(self) -> &'static str {
         self.row().0

@@ -13,6 +13,17 @@ pub(crate) enum Failure {
     Core(Error),
 }
 
+impl Failure {
+    /// The refusal that this is, changed by `change`; a conflict stays one, and is tried again.
+    #[must_use]
+    pub(crate) fn map(self, change: impl FnOnce(ServiceError) -> ServiceError) -> Self {
+        match self {
+            Self::Core(Error::Conflict) => self,
+            failure => Self::Refused(change(failure.into())),
+        }
+    }
+}
+
 impl From<ServiceError> for Failure {
     fn from(refusal: ServiceError) -> Self {
         Self::Refused(refusal)

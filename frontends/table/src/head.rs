@@ -5,6 +5,8 @@ use std::net::IpAddr;
 
 use hyper::{HeaderMap, Method};
 
+use crate::address::SECONDARY;
+
 /// A request without its body.
 #[derive(Clone, Debug)]
 pub(crate) struct Head {
@@ -19,6 +21,8 @@ pub(crate) struct Head {
     pub(crate) account: String,
     /// Whether the account stood in the path (`/account/table`) and not in the host.
     pub(crate) path_style: bool,
+    /// Whether the service that is played knows Atom.
+    pub(crate) speaks_atom: bool,
     pub(crate) tls: bool,
     pub(crate) peer: IpAddr,
 }
@@ -32,7 +36,7 @@ impl Head {
             self.header("host")
                 .and_then(|host| host.split(['.', ':']).next())
         };
-        account.is_some_and(|account| account.ends_with("-secondary"))
+        account.is_some_and(|account| account.ends_with(SECONDARY))
     }
 
     /// A header's text; none if it is missing or not text.

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use bytes::{Bytes, BytesMut};
 use http_body_util::{BodyExt as _, Full};
 use hyper::body::{Body as _, Incoming};
-use hyper::header::{HOST, HeaderValue};
+use hyper::header::{EXPECT, HOST, HeaderMap, HeaderValue};
 use hyper::service::service_fn;
 use hyper::{Request, Response};
 use hyper_util::rt::{TokioExecutor, TokioIo};
@@ -21,9 +21,8 @@ use uuid::Uuid;
 use crate::address::{self, Resource};
 use crate::error::{Code, Result, ServiceError};
 use crate::handlers::Service;
-use crate::head::Head;
-use crate::options;
-use crate::reply::Reply;
+use crate::head::{Head, Query};
+use crate::tables::Mode;
 
 /// The largest body that a request may have.
 const MAX_BODY_BYTES: usize = 4 << 20;
@@ -32,6 +31,8 @@ const MAX_BODY_BYTES: usize = 4 << 20;
 const MAX_DISCARDED_BYTES: usize = 64 << 20;
 /// Head and read-ahead of one request: URLs with long filters and keys included.
 const MAX_BUFFER_BYTES: usize = 128 * 1024;
+/// The same for HTTP/2, which reads heads apart.
+const MAX_HEADER_BYTES: u32 = 128 * 1024;
 /// Requests that one HTTP/2 connection may have under way at once.
 const MAX_STREAMS: u32 = 128;
 
@@ -65,7 +66,10 @@ pub(crate) async fn serve(service: Arc<Service>, connection: Connection) {
     });
     let mut builder = auto::Builder::new(TokioExecutor::new());
     builder.http1().max_buf_size(MAX_BUFFER_BYTES);
-    builder.http2().max_concurrent_streams(MAX_STREAMS);
+    builder
+        .http2()
+        .max_header_list_size(MAX_HEADER_BYTES)
+        .max_concurrent_streams(MAX_STREAMS);
     let mut http = pin!(builder.serve_connection(TokioIo::new(stream), answer));
     let ended = tokio::select! {
         ended = http.as_mut() => ended,
@@ -82,20 +86,16 @@ pub(crate) async fn serve(service: Arc<Service>, connection: Connection) {
 impl Peer {
     async fn answer(&self, request: Request<Incoming>) -> Response<Full<Bytes>> {
         let (parts, body) = request.into_parts();
-        let read = read_body(body).await;
+        let read = read_body(&parts.headers, body).await;
         // The request has arrived: from here on the client waits for us.
         let running = self.activity.begin();
         let id = request_uuid(running.id());
         let span = info_span!("request", id = %running.id());
         let reply = async {
             let (method, path) = (parts.method.clone(), parts.uri.path().to_owned());
-            let reply = match self.head(parts) {
-                Ok((head, resource)) => match read {
-                    Ok(body) => self.service.answer(&head, resource, body, id).await,
-                    Err(refusal) => self.refuse(&refusal, Some(&head), id),
-                },
-                Err(refusal) => self.refuse(&refusal, None, id),
-            };
+            let (head, resource) = self.head(parts);
+            let asked = resource.and_then(|resource| Ok((resource, read?)));
+            let reply = self.service.answer(&head, asked, id).await;
             debug!(%method, path, status = reply.status.as_u16(), "answered");
             reply
         };
@@ -104,16 +104,9 @@ impl Peer {
         reply.into_response()
     }
 
-    fn refuse(&self, refusal: &ServiceError, head: Option<&Head>, id: Uuid) -> Reply {
-        let form = head.map_or(crate::reply::ErrorForm::Json, options::error_form);
-        let mut reply = Reply::refusal(refusal, form, id, self.service.now());
-        let client_request_id = head.and_then(|head| head.headers.get("x-ms-client-request-id"));
-        reply.stamp(id, client_request_id);
-        reply
-    }
-
-    /// What the request says, and what it is about.
-    fn head(&self, mut parts: hyper::http::request::Parts) -> Result<(Head, Resource)> {
+    /// What the request says, and what it is about. If that is nothing here, the head still says
+    /// how the client wants to be told.
+    fn head(&self, mut parts: hyper::http::request::Parts) -> (Head, Result<Resource>) {
         // HTTP/2 has the host in the URL.
         if let (None, Some(authority)) = (parts.headers.get(HOST), parts.uri.authority())
             && let Ok(host) = HeaderValue::from_str(authority.as_str())
@@ -123,25 +116,41 @@ impl Peer {
         let host = parts.headers.get(HOST).and_then(|host| host.to_str().ok());
         let address = address::locate(host.unwrap_or_default(), parts.uri.path(), |name| {
             self.service.authenticator.knows(name)
-        })?;
+        });
+        let query = address::query(parts.uri.query().unwrap_or_default());
+        let (account, path_style, resource) = match address {
+            Ok(address) => (address.account, address.path_style, Ok(address.resource)),
+            Err(refusal) => (String::new(), true, Err(refusal)),
+        };
+        let (query, resource) = match query {
+            Ok(query) => (query, resource),
+            Err(refusal) => (Query::default(), Err(refusal)),
+        };
         let head = Head {
             method: parts.method,
             path: parts.uri.path().to_owned(),
-            query: address::query(parts.uri.query().unwrap_or_default())?,
+            query,
             headers: parts.headers,
-            account: address.account,
-            path_style: address.path_style,
+            account,
+            path_style,
+            speaks_atom: self.service.mode == Mode::Storage,
             tls: self.tls,
             peer: self.address,
         };
-        Ok((head, address.resource))
+        (head, resource)
     }
 }
 
 /// Reads a body within the limit.
-async fn read_body(mut body: Incoming) -> Result<Bytes> {
+async fn read_body(headers: &HeaderMap, mut body: Incoming) -> Result<Bytes> {
     let announced = usize::try_from(body.size_hint().lower()).unwrap_or(usize::MAX);
-    if announced > MAX_DISCARDED_BYTES {
+    // Who waits for leave to send has not begun.
+    let bearable = if headers.contains_key(EXPECT) {
+        MAX_BODY_BYTES
+    } else {
+        MAX_DISCARDED_BYTES
+    };
+    if announced > bearable {
         return Err(Code::RequestBodyTooLarge.into());
     }
     let mut kept = Kept::default();

@@ -66,6 +66,11 @@ impl Operation {
         Ok(operation)
     }
 
+    /// Whether Table storage has it and Cosmos has not.
+    pub(crate) fn is_of_storage(&self) -> bool {
+        self.answers_xml() && *self != Self::Preflight
+    }
+
     /// Whether its answers, refusals included, are XML whatever the client asks for.
     pub(crate) fn answers_xml(&self) -> bool {
         matches!(
@@ -91,11 +96,8 @@ impl Operation {
 }
 
 fn unknown_comp(comp: &str) -> ServiceError {
-    let message = format!(
-        "Value for one of the query parameters specified in the request URI is invalid: \
-         comp={comp} names nothing that this resource has."
-    );
-    ServiceError::new(Code::InvalidQueryParameterValue, message)
+    let why = format!("comp={comp} names nothing that this resource has");
+    Code::InvalidQueryParameterValue.because(why)
 }
 
 /// What is asked, whatever the method was on the wire.
@@ -151,6 +153,7 @@ mod tests {
             headers,
             account: "a".to_owned(),
             path_style: true,
+            speaks_atom: true,
             tls: false,
             peer: IpAddr::V4(Ipv4Addr::LOCALHOST),
         };

@@ -3,11 +3,11 @@
 use hyper::header::HeaderValue;
 
 use crate::entity::{DateTime, Metadata, Select};
-use crate::error::{Code, Result, ServiceError};
+use crate::error::{Code, Result};
 use crate::head::Head;
 use crate::reply::ErrorForm;
 
-/// Atom was dropped with this version of the protocol.
+/// Atom was dropped from Table storage with this version of the protocol; Cosmos never had it.
 const FIRST_VERSION_WITHOUT_ATOM: &str = "2015-12-11";
 
 /// Refuses a version of the protocol that is none: they are named by dates.
@@ -15,11 +15,8 @@ pub(crate) fn check_version(head: &Head) -> Result<()> {
     let is_date = |version: &str| version.len() == 10 && DateTime::parse(version).is_some();
     match head.header("x-ms-version") {
         Some(version) if !is_date(version) => {
-            let message = format!(
-                "The value for one of the HTTP headers is not in the correct format: x-ms-version \
-                 is '{version}', and must be a date such as 2019-02-02."
-            );
-            Err(ServiceError::new(Code::InvalidHeaderValue, message))
+            let why = format!("x-ms-version is '{version}', and must be a date such as 2019-02-02");
+            Err(Code::InvalidHeaderValue.because(why))
         }
         _ => Ok(()),
     }
@@ -52,7 +49,9 @@ impl Format {
             }
             // Clients of operations that answer XML ask for that, and get JSON from the others.
             _ if asked.contains("xml") => Ok(Self::Json(Metadata::Minimal)),
-            _ => Err(Code::MediaTypeNotSupported.into()),
+            _ => Err(Code::MediaTypeNotSupported.because(format!(
+                "'{asked}' is asked for, and there is application/json"
+            ))),
         }
     }
 
@@ -65,11 +64,11 @@ impl Format {
     }
 
     fn atom(head: &Head) -> Result<Self> {
-        match head.header("x-ms-version") {
-            Some(version) if version >= FIRST_VERSION_WITHOUT_ATOM => {
-                Err(Code::AtomFormatNotSupported.into())
-            }
-            _ => Ok(Self::Atom),
+        let version = head.header("x-ms-version").unwrap_or_default();
+        if head.speaks_atom && version < FIRST_VERSION_WITHOUT_ATOM {
+            Ok(Self::Atom)
+        } else {
+            Err(Code::AtomFormatNotSupported.into())
         }
     }
 
@@ -144,10 +143,7 @@ pub(crate) fn top(head: &Head, limit: Option<usize>) -> Result<Option<usize>> {
     };
     let refused = || {
         let range = limit.map_or_else(|| "0 or more".to_owned(), |limit| format!("0 to {limit}"));
-        let message = format!(
-            "One of the request inputs is not valid: $top is '{text}', and may be {range}."
-        );
-        ServiceError::new(Code::InvalidInput, message)
+        Code::InvalidInput.because(format!("$top is '{text}', and may be {range}"))
     };
     let top: usize = text.trim().parse().map_err(|_| refused())?;
     let allowed = limit.is_none_or(|limit| top <= limit);

@@ -73,13 +73,16 @@ impl EntityQuery {
             container,
             found: Vec::new(),
             bytes: 0,
+            examined: 0,
             last: None,
             deadline: Instant::now() + MAX_TIME,
         };
         let mut complete = true;
         let mut pieces = self.pieces.iter().peekable();
         while let Some(piece) = pieces.next() {
-            complete = search.read_piece(piece).await?;
+            let read = search.read_piece(piece).await;
+            complete =
+                read.map_err(|refusal| refusal.costing(search.transaction.meter().charge()))?;
             if !complete || (search.is_over() && pieces.peek().is_some()) {
                 complete = false;
                 break;
@@ -99,6 +102,8 @@ struct Search<'a> {
     container: Arc<Container>,
     found: Vec<Item>,
     bytes: usize,
+    /// Entities looked at.
+    examined: usize,
     /// The last key looked at.
     last: Option<Locator>,
     deadline: Instant,
@@ -202,11 +207,8 @@ impl Search<'_> {
         let missing = self.query.max_entities.saturating_sub(self.found.len());
         PageRequest {
             reverse: false,
-            // With a filter most of what is looked at may not match.
-            max_items: match self.query.filter {
-                None => missing.clamp(1, STEP),
-                Some(_) => STEP.min(missing.saturating_mul(4)).max(1),
-            },
+            // As many as are missing, or as many again as were not enough so far.
+            max_items: missing.max(self.examined).clamp(1, STEP),
             max_bytes: MAX_BYTES.saturating_sub(self.bytes).max(1),
             continuation,
         }
@@ -216,6 +218,7 @@ impl Search<'_> {
         let Some(item) = item else {
             return Ok(());
         };
+        self.examined += 1;
         let entity = StoredEntity::of(&item).ok_or(Code::InternalError)?;
         if self
             .query

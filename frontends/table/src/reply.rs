@@ -7,10 +7,12 @@ use hyper::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderName, HeaderValue, SERVER
 use hyper::{HeaderMap, Response, StatusCode};
 use quick_xml::escape::escape;
 use serde::Serialize;
+use tessera_core::throughput::Charge;
 use uuid::Uuid;
 
 use crate::entity::DateTime;
 use crate::error::ServiceError;
+use crate::tables::Mode;
 
 /// The version of the service's protocol that answers claim. Older ones are asked for in the same
 /// words, but for Atom.
@@ -18,6 +20,8 @@ const SERVICE_VERSION: HeaderValue = HeaderValue::from_static("2026-06-06");
 
 const JSON_ERROR: HeaderValue =
     HeaderValue::from_static("application/json;odata=minimalmetadata;streaming=true;charset=utf-8");
+/// What a request cost, which Cosmos says in every answer.
+const REQUEST_CHARGE: HeaderName = HeaderName::from_static("x-ms-request-charge");
 const XML: HeaderValue = HeaderValue::from_static("application/xml");
 
 /// One answer.
@@ -26,6 +30,8 @@ pub(crate) struct Reply {
     pub(crate) status: StatusCode,
     pub(crate) headers: HeaderMap,
     pub(crate) body: Bytes,
+    /// What it took to find the answer.
+    pub(crate) charge: Charge,
 }
 
 impl Reply {
@@ -35,6 +41,7 @@ impl Reply {
             status,
             headers: HeaderMap::new(),
             body: Bytes::new(),
+            charge: Charge::default(),
         }
     }
 
@@ -60,6 +67,12 @@ impl Reply {
         self
     }
 
+    /// The same answer, with what it cost.
+    #[must_use]
+    pub(crate) fn costing(self, charge: Charge) -> Self {
+        Self { charge, ..self }
+    }
+
     /// A refusal.
     pub(crate) fn refusal(error: &ServiceError, form: ErrorForm, id: Uuid, now: DateTime) -> Self {
         let prefix = error
@@ -72,7 +85,7 @@ impl Reply {
             ErrorForm::Atom => (XML, atom_error(code, &message)),
             ErrorForm::Xml => (XML, xml_error(code, &message)),
         };
-        let mut reply = Self::new(error.status(), content_type, body);
+        let mut reply = Self::new(error.status(), content_type, body).costing(error.charge);
         let headers = &mut reply.headers;
         headers.insert("x-ms-error-code", HeaderValue::from_static(code));
         if let Some(wait) = error.retry_after_ms {
@@ -83,7 +96,7 @@ impl Reply {
     }
 
     /// Adds what every answer carries.
-    pub(crate) fn stamp(&mut self, id: Uuid, client_request_id: Option<&HeaderValue>) {
+    pub(crate) fn stamp(&mut self, mode: Mode, id: Uuid, client_request_id: Option<&HeaderValue>) {
         let headers = &mut self.headers;
         headers.insert("x-ms-version", SERVICE_VERSION);
         headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));
@@ -94,6 +107,10 @@ impl Reply {
         );
         if let Ok(id) = HeaderValue::from_str(id.hyphenated().encode_lower(&mut [0; 36])) {
             headers.insert("x-ms-request-id", id);
+        }
+        if mode == Mode::Cosmos {
+            let units = format!("{:.2}", self.charge.request_units());
+            headers.extend(HeaderValue::from_str(&units).map(|units| (REQUEST_CHARGE, units)));
         }
         if let Some(id) = client_request_id {
             headers.insert("x-ms-client-request-id", id.clone());

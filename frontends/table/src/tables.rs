@@ -55,6 +55,14 @@ pub(crate) fn container(mode: Mode, account: &str, table: &str) -> Result<Contai
     Ok(ContainerName::new(API, account, table))
 }
 
+/// Whether two names are those of one table.
+pub(crate) fn same_name(mode: Mode, one: &str, other: &str) -> bool {
+    match mode {
+        Mode::Storage => one.eq_ignore_ascii_case(other),
+        Mode::Cosmos => one == other,
+    }
+}
+
 /// Refuses names that a table cannot have.
 fn check_name(mode: Mode, name: &str) -> Result<()> {
     match mode {
@@ -75,7 +83,8 @@ fn check_storage_name(name: &str) -> Result<()> {
     let starts_with_letter = name.starts_with(|first: char| first.is_ascii_alphabetic());
     let plain = name.bytes().all(|byte| byte.is_ascii_alphanumeric());
     if !starts_with_letter || !plain {
-        return Err(Code::InvalidResourceName.into());
+        let why = format!("'{name}' is not letters and digits, beginning with a letter");
+        return Err(Code::InvalidResourceName.because(why));
     }
     if name.eq_ignore_ascii_case("tables") {
         let message = "The name 'tables' is reserved.";
@@ -86,7 +95,8 @@ fn check_storage_name(name: &str) -> Result<()> {
 
 fn check_cosmos_name(name: &str) -> Result<()> {
     const FORBIDDEN: [char; 4] = ['/', '\\', '#', '?'];
-    if name.is_empty() || name.len() > 254 || name.contains(FORBIDDEN) || name.ends_with(' ') {
+    let too_long = name.chars().nth(254).is_some();
+    if name.is_empty() || too_long || name.contains(FORBIDDEN) || name.ends_with(' ') {
         let message = "A table's name has 1 to 254 characters, none of them / \\ # or ?, and does \
                        not end with a space.";
         return Err(ServiceError::new(Code::InvalidResourceName, message));

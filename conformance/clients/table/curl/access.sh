@@ -12,11 +12,12 @@ walk_access() {
 }
 
 walk_keys() {
-    local wrong scheme
+    local wrong scheme of_storage=200
+    [ -z "$cosmos" ] || of_storage=501
     wrong="$(openssl base64 -A <<<'not the key')"
     for scheme in SharedKey SharedKeyLite; do
         check "access: $scheme" 200 -- ask_with_key "$scheme" "$key" "${get[@]}"
-        check "access: $scheme with comp" 200 \
+        check "access: $scheme with comp" "$of_storage" \
             -- ask_with_key "$scheme" "$key" GET "/$table?comp=acl"
         check "access: $scheme with a wrong key is refused" 403 \
             'x-ms-error-code:^AuthenticationFailed$' \
@@ -27,6 +28,13 @@ walk_keys() {
         -- ask_as '' "${get[@]}" -H 'Authorization: nonsense'
     check 'access: a nonsense token is refused with a challenge' 401 'WWW-Authenticate:^Bearer ' \
         code=InvalidAuthenticationInfo -- ask_as '' "${get[@]}" -H 'Authorization: Bearer nonsense'
+    if [ -n "$token" ]; then
+        check 'gap: access: a token of the issuer' 200 '~"RowKey":"r"' \
+            -- ask_as '' "${get[@]}" -H "Authorization: Bearer $token"
+        check 'access: a token that was changed after signing is refused' 401 \
+            code=InvalidAuthenticationInfo \
+            -- ask_as '' "${get[@]}" -H "Authorization: Bearer ${token/./.e}"
+    fi
     check 'gap: access: a refusal in JSON' 403 code=AuthenticationFailed \
         -- ask_with_key SharedKeyLite "$wrong" "${get[@]}"
 }

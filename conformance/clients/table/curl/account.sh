@@ -11,6 +11,8 @@ version=2019-02-02
 status='' headers='' body=''
 # What some answer lacked, a line for each.
 lacking=''
+# How many answers there were.
+answers=0
 
 prefix="walk$(openssl rand -hex 5)"
 table_number=0
@@ -74,6 +76,7 @@ ask_url() {
 
 note_lacking() {
     local name
+    answers=$((answers + 1))
     for name in x-ms-request-id x-ms-version Date x-ms-request-charge; do
         [[ ${headers,,} == *$'\n'"${name,,}: "?* ]] || lacking+="$name: $status $1"$'\n'
     done
@@ -82,6 +85,11 @@ note_lacking() {
 # check_lacking HEADER: a case for a header that every answer must have.
 check_lacking() {
     verdict "every answer has $1" '' "$(grep "^$1:" <<<"$lacking" | head -n 1)"
+}
+
+# check_free HEADER: a case for a header that no answer may have. Each that has not is a line.
+check_free() {
+    verdict "no answer has $1" "$answers" "$(grep -c "^$1:" <<<"$lacking")"
 }
 
 # header NAME: the value of a header of the last answer.

@@ -53,17 +53,21 @@ walk_table_preferences() {
 }
 
 walk_table_names() {
-    local name codes long
-    long="$(printf 'a%.0s' {1..64})"
+    local name codes long=64 rules
+    [ -z "$cosmos" ] || long=255
+    long="$(letters "$long")"
+    rules="ab OutOfRangeInput|InvalidResourceName
+1abc InvalidResourceName
+a-b-c InvalidResourceName
+tables InvalidInput|InvalidResourceName"
+    [ -z "$cosmos" ] || rules='a/b InvalidResourceName
+a#b InvalidResourceName'
     while read -r name codes; do
         check "tables: the name ${name:0:10} is refused" 400 "code=$codes" \
             -- POST /Tables -d "{\"TableName\":\"$name\"}"
     done <<EOF
-ab OutOfRangeInput|InvalidResourceName
+$rules
 $long OutOfRangeInput|InvalidResourceName
-1abc InvalidResourceName
-a-b-c InvalidResourceName
-tables InvalidInput|InvalidResourceName
 EOF
     check 'tables: no name is refused' 400 'code=InvalidInput|PropertiesNeedValue|OutOfRangeInput' \
         -- POST /Tables -d '{}'

@@ -77,5 +77,5 @@ walk_bodies() {
     check 'validation: more than 4 MiB is refused' 413 code=RequestBodyTooLarge \
         -- POST "/$table" -d "@$file"
     check 'validation: a name of a table in a URL' 400 code=InvalidResourceName \
-        -- POST '/a-b-c' -d "{$keys:\"r\"}"
+        -- POST '/a%23b' -d "{$keys:\"r\"}"
 }

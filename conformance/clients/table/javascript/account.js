@@ -25,14 +25,16 @@ class Account {
   prefix = `walk${randomBytes(5).toString("hex")}`;
   #number = 0;
 
-  constructor(endpoint, caFile) {
+  constructor(endpoint, { ca, cosmos, token }) {
+    this.cosmos = cosmos;
+    this.token = token && readFileSync(token, "ascii");
     this.endpoint = endpoint.replace(/\/$/, "");
     this.isHttps = endpoint.startsWith("https:");
     this.options = {
       allowInsecureConnection: !this.isHttps,
       retryOptions: { maxRetries: 0 },
       additionalPolicies: [{ policy: this.answers.policy(), position: "perRetry" }],
-      ...(caFile && { tlsOptions: { ca: readFileSync(caFile) } }),
+      ...(ca && { tlsOptions: { ca: readFileSync(ca) } }),
     };
     this.service = this.serviceAs(this.key);
   }
@@ -91,6 +93,7 @@ class Answers {
   last = undefined;
   #without = new Map();
   #unexplained = [];
+  #charged = 0;
 
   policy() {
     return {
@@ -111,6 +114,7 @@ class Answers {
         this.#without.set(header, asked);
       }
     }
+    if (response.headers.has("x-ms-request-charge")) this.#charged += 1;
     const inXml = (request.headers.get("accept") ?? "").includes("xml");
     const isJson = (response.headers.get("content-type") ?? "").includes("application/json");
     if (response.status >= 400 && !inXml && !isJson) {
@@ -123,6 +127,7 @@ class Answers {
     for (const header of headers.concat(cosmos ? ["x-ms-request-charge"] : [])) {
       report.verdict(`every answer has ${header}`, undefined, this.#without.get(header));
     }
+    if (!cosmos) report.verdict("no answer has x-ms-request-charge", 0, this.#charged);
     report.verdict("gap: every refusal is explained in JSON", [], this.#unexplained);
   }
 

@@ -8,6 +8,10 @@ const NO_RETENTION = { enabled: false };
 
 async function walk(account, report) {
   const { service } = account;
+  if (account.cosmos) {
+    await walkCosmos(account, report);
+    return;
+  }
   const before = await readProperties(service);
   await report.check("service: the properties have all parts",
     ["cors", "hourMetrics", "logging", "minuteMetrics"], () => Object.keys(before).sort());
@@ -21,6 +25,22 @@ async function walk(account, report) {
     const secondary = account.serviceAs(account.key, `${account.endpoint}-secondary`);
     return (await secondary.getStatistics()).geoReplication.status;
   });
+}
+
+async function walkCosmos(account, report) {
+  const { service } = account;
+  const table = await account.newTable();
+  const secondary = account.serviceAs(account.key, `${account.endpoint}-secondary`);
+  for (const [name, action] of [
+    ["properties", () => service.getProperties()],
+    ["setting properties", () => service.setProperties({ cors: [] })],
+    ["statistics", () => secondary.getStatistics()],
+    ["access policies", () => table.getAccessPolicy()],
+    ["setting access policies", () => table.setAccessPolicy([])],
+  ]) {
+    const refused = new Refused(501, "NotImplemented");
+    await report.check(`service: Cosmos knows no ${name}`, refused, action);
+  }
 }
 
 async function readProperties(service) {

@@ -20,8 +20,6 @@ const INVALID = [
     INVALID_KEY,
   ]),
   ["the character / in PartitionKey", { partitionKey: "a/b" }, INVALID_KEY],
-  ["a RowKey of 1025 characters", { rowKey: "x".repeat(1025) }, LONG_KEY],
-  ["a PartitionKey of 1025 characters", { partitionKey: "x".repeat(1025) }, LONG_KEY],
   ["no RowKey", { rowKey: undefined }, new Refused(400, "PropertiesNeedValue")],
   ["no PartitionKey", { partitionKey: undefined }, new Refused(400, "PropertiesNeedValue")],
   ["a text of 32 Ki characters and one", { a: "x".repeat(32769) }, TOO_LARGE],
@@ -45,18 +43,34 @@ const VALID = [
   ["a name of 255 characters", { ["x".repeat(255)]: 1 }],
   ["names of letters, digits and underscores", { _a1: 1, Ä: 2, 日本: 3 }],
   ["almost 1 MiB", numbered(15, "x".repeat(32000))],
-  ["a RowKey of 512 characters", { rowKey: "x".repeat(512) }],
 ];
+
+const STORAGE = {
+  valid: [["a RowKey of 512 characters", { rowKey: "x".repeat(512) }]],
+  invalid: [
+    ["a RowKey of 1025 characters", { rowKey: "x".repeat(1025) }, LONG_KEY],
+    ["a PartitionKey of 1025 characters", { partitionKey: "x".repeat(1025) }, LONG_KEY],
+  ],
+};
+const COSMOS = {
+  valid: [["a RowKey of 255 bytes", { rowKey: "x".repeat(255) }]],
+  invalid: [
+    ["a RowKey of 256 bytes", { rowKey: `${"x".repeat(254)}ä` }, LONG_KEY],
+    ["a PartitionKey of 2049 bytes", { partitionKey: "x".repeat(2049) }, LONG_KEY],
+    ["a name that is reserved", { id: 1 }, BAD_NAME],
+  ],
+};
 
 async function walk(account, report) {
   const table = await account.newTable();
-  for (const [index, [name, properties, refused]] of INVALID.entries()) {
+  const { valid, invalid } = account.cosmos ? COSMOS : STORAGE;
+  for (const [index, [name, properties, refused]] of [...INVALID, ...invalid].entries()) {
     const entity = { partitionKey: "p", rowKey: String(index), ...properties };
     const [, gap, what] = /^(gap: )?(.*)$/.exec(name);
     await report.check(`${gap ?? ""}validation: ${what} is refused`, refused, () =>
       table.createEntity(entity));
   }
-  for (const [name, properties] of VALID) {
+  for (const [name, properties] of [...VALID, ...valid]) {
     await report.check(`validation: ${name} are fine`, 204, async () => {
       await table.createEntity({ partitionKey: "p", rowKey: name, ...properties });
       return account.answers.last.status;

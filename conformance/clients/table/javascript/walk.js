@@ -22,13 +22,17 @@ const PARTS = [
 async function main() {
   const { positionals, values } = parseArgs({
     allowPositionals: true,
-    options: { ca: { type: "string" }, cosmos: { type: "boolean", default: false } },
+    options: {
+      ca: { type: "string" },
+      cosmos: { type: "boolean", default: false },
+      token: { type: "string" },
+    },
   });
   if (positionals.length !== 1) {
-    console.error("usage: node walk.js ENDPOINT [--ca FILE] [--cosmos]");
+    console.error("usage: node walk.js ENDPOINT [--ca FILE] [--cosmos] [--token FILE]");
     return 2;
   }
-  const account = new Account(positionals[0], values.ca);
+  const account = new Account(positionals[0], values);
   const report = new Report();
   try {
     for (const part of PARTS) {

@@ -3,6 +3,7 @@
 import itertools
 import secrets
 from datetime import datetime, timedelta, timezone
+from pathlib import Path
 from urllib.parse import urlsplit
 
 from azure.core.credentials import AzureNamedKeyCredential, AzureSasCredential
@@ -24,9 +25,11 @@ class Account:
     """One endpoint. Tables made here have names that no other walk uses, and are removed by
     `clean_up`."""
 
-    def __init__(self, endpoint, ca_file):
-        self.endpoint = endpoint.rstrip("/")
-        self.ca_file = ca_file
+    def __init__(self, options):
+        self.endpoint = options.endpoint.rstrip("/")
+        self.ca_file = options.ca
+        self.cosmos = options.cosmos
+        self.token = options.token and Path(options.token).read_text("ascii")
         self.answers = Answers()
         self.prefix = "walk" + secrets.token_hex(5)
         self.numbers = itertools.count(1)
@@ -103,6 +106,7 @@ class Answers:
     def __init__(self):
         self.last = None
         self.without = {}
+        self.charged = 0
         self.unexplained = []
 
     def take(self, answer):
@@ -111,6 +115,7 @@ class Answers:
         for header in ("x-ms-request-id", "x-ms-version", "Date", "x-ms-request-charge"):
             if header not in response.headers:
                 self.without.setdefault(header, f"{request.method} {request.url}")
+        self.charged += "x-ms-request-charge" in response.headers
         if response.status_code >= 400 and "xml" not in request.headers.get("Accept", ""):
             if "application/json" not in response.headers.get("Content-Type", ""):
                 self.unexplained.append(f"{response.status_code} {request.method} {request.url}")
@@ -119,6 +124,8 @@ class Answers:
         headers = ["x-ms-request-id", "x-ms-version", "Date"]
         for header in headers + (["x-ms-request-charge"] if cosmos else []):
             report.verdict(f"every answer has {header}", None, self.without.get(header))
+        if not cosmos:
+            report.verdict("no answer has x-ms-request-charge", 0, self.charged)
         report.verdict("gap: every refusal is explained in JSON", [], self.unexplained)
 
     def header(self, name):

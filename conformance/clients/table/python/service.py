@@ -10,7 +10,7 @@ from azure.data.tables import (
     TableRetentionPolicy,
 )
 
-from checks import Matches
+from checks import Matches, Refused
 
 NO_RETENTION = TableRetentionPolicy(enabled=False)
 WEEK = TableRetentionPolicy(enabled=True, days=7)
@@ -18,6 +18,9 @@ WEEK = TableRetentionPolicy(enabled=True, days=7)
 
 def walk(account, report):
     service = account.service
+    if account.cosmos:
+        walk_cosmos(account, report)
+        return
     before = service.get_service_properties()
     report.check("service: the properties have all parts",
                  ["analytics_logging", "cors", "hour_metrics", "minute_metrics"],
@@ -29,6 +32,18 @@ def walk(account, report):
     walk_policies(account.new_table(), report)
     report.check("service: statistics of the secondary", "live",
                  lambda: account.secondary().get_service_stats()["geo_replication"]["status"])
+
+
+def walk_cosmos(account, report):
+    refused, table = Refused(501, "NotImplemented"), account.new_table()
+    for name, action in [
+        ("properties", account.service.get_service_properties),
+        ("setting properties", lambda: account.service.set_service_properties(cors=[])),
+        ("statistics", lambda: account.secondary().get_service_stats()),
+        ("access policies", table.get_table_access_policy),
+        ("setting access policies", lambda: table.set_table_access_policy({})),
+    ]:
+        report.check(f"service: Cosmos knows no {name}", refused, action)
 
 
 def walk_properties(service, report):

@@ -21,8 +21,6 @@ INVALID = [
     *[(f"the character {character!r} in RowKey", {"RowKey": f"a{character}b"}, INVALID_KEY)
       for character in "/\\#?\t\n\r\x00\x1f\x7f\x80\x9f"],
     ("the character '/' in PartitionKey", {"PartitionKey": "a/b"}, INVALID_KEY),
-    ("a RowKey of 1025 characters", {"RowKey": "x" * 1025}, LONG_KEY),
-    ("a PartitionKey of 1025 characters", {"PartitionKey": "x" * 1025}, LONG_KEY),
     ("a text of 32 Ki characters and one", {"a": "x" * 32769},
      Refused(400, "PropertyValueTooLarge")),
     ("64 KiB of bytes and one", {"a": bytes(65537)}, Refused(400, "PropertyValueTooLarge")),
@@ -43,7 +41,18 @@ VALID = [
     ("a name of 255 characters", {"x" * 255: 1}),
     ("names of letters, digits and underscores", {"_a1": 1, "Ä": 2, "日本": 3}),
     ("almost 1 MiB", numbered(15, "x" * 32000)),
-    ("a RowKey of 512 characters", {"RowKey": "x" * 512}),
+]
+
+
+STORAGE = [
+    ("a RowKey of 1025 characters", {"RowKey": "x" * 1025}, LONG_KEY),
+    ("a PartitionKey of 1025 characters", {"PartitionKey": "x" * 1025}, LONG_KEY),
+]
+COSMOS = [
+    ("a RowKey of 256 bytes", {"RowKey": "x" * 254 + "ä"}, LONG_KEY),
+    ("a PartitionKey of 2049 bytes", {"PartitionKey": "x" * 2049}, LONG_KEY),
+    *[(f"the name {name}, which is reserved,", {name: 1}, Refused(400, "PropertyNameInvalid"))
+      for name in ("id", "rid", "etag", "ResourceId")],
 ]
 
 
@@ -59,7 +68,7 @@ def walk(account, report):
         return table.upsert_entity(
             {"PartitionKey": "p", "RowKey": f"u{next(rows)}", **properties})["etag"]
 
-    for name, properties, refused in INVALID:
+    for name, properties, refused in INVALID + (COSMOS if account.cosmos else STORAGE):
         gap, name = ("gap: ", name[5:]) if name.startswith("gap: ") else ("", name)
         report.check(f"{gap}validation: {name} is refused", refused,
                      lambda properties=properties: insert(properties))

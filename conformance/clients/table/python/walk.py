@@ -27,10 +27,11 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("endpoint", help="for example http://127.0.0.1:10002/devstoreaccount1")
     parser.add_argument("--ca", help="a file with the certificate to trust")
-    parser.add_argument("--cosmos", action="store_true", help="expect request charges")
+    parser.add_argument("--cosmos", action="store_true", help="expect what Cosmos does, not Table storage")
+    parser.add_argument("--token", help="a file with a bearer token that the server takes")
     options = parser.parse_args()
 
-    account, report = Account(options.endpoint, options.ca), Report()
+    account, report = Account(options), Report()
     try:
         for part in PARTS:
             report.check(f"{part.__name__}: the part runs to its end", None,

@@ -4,15 +4,13 @@ use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 
 use super::signature::{Key, Signature};
+use crate::address::SECONDARY;
 
 /// The account of every storage emulator.
 const EMULATOR_NAME: &str = "devstoreaccount1";
 /// The key that every client knows for the emulators' account.
 pub const EMULATOR_KEY: &str =
     "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw==";
-
-/// Appended to an account's name it addresses the account's second location.
-const SECONDARY: &str = "-secondary";
 
 const NAME_LENGTH_MAX: usize = 63;
 const KEYS_MAX: usize = 2;

@@ -1,6 +1,7 @@
 //! What a request may do once its credentials are checked: every operation of the service asks
 //! its grant first.
 
+use crate::address::EntityAddress;
 use crate::error::{Code, Result, ServiceError};
 
 /// An operation that needs permission, and what it touches.
@@ -34,6 +35,21 @@ pub(crate) struct EntityName<'a> {
     pub(crate) table: &'a str,
     pub(crate) partition_key: &'a str,
     pub(crate) row_key: &'a str,
+}
+
+impl<'a> EntityName<'a> {
+    pub(crate) fn of(address: &'a EntityAddress) -> Self {
+        let EntityAddress {
+            table,
+            partition_key,
+            row_key,
+        } = address;
+        Self {
+            table,
+            partition_key,
+            row_key,
+        }
+    }
 }
 
 /// What a request may do.
@@ -99,7 +115,11 @@ fn check_account(action: Action<'_>, resource_types: Letters, permissions: Lette
         _ => match entity_permissions(action) {
             Some(letters) => ("o", permissions.all(letters)),
             // The service keeps access policies to the account's keys.
-            None => return Err(Code::AuthorizationFailure.into()),
+            None => {
+                return Err(outside(
+                    "access policies, which need the key of the account",
+                ));
+            }
         },
     };
     if !resource_types.all(resource_type) {

@@ -39,6 +39,7 @@ pub(super) fn head(line: &str, headers: &[(&str, &str)]) -> Head {
         headers: headers.collect::<HeaderMap>(),
         account: if host.is_empty() { in_path } else { in_host }.to_owned(),
         path_style: host.is_empty(),
+        speaks_atom: true,
         tls: false,
         peer: [127, 0, 0, 1].into(),
     }

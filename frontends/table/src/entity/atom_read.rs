@@ -22,9 +22,10 @@ const NAMESPACES_MAX: usize = 16;
 impl Incoming {
     /// Reads the entry of a request: the children of its `m:properties`.
     pub(crate) fn from_atom(body: &[u8]) -> Result<Self> {
-        let text = str::from_utf8(body).map_err(|_encoding| unreadable())?;
-        let members = read(text.trim_start_matches('\u{feff}'));
-        members.ok_or_else(unreadable)?.finish()
+        let text = str::from_utf8(body).ok();
+        let members = text.and_then(|text| read(text.trim_start_matches('\u{feff}')));
+        let malformed = || unreadable("the body is no Atom entry with m:properties, in UTF-8");
+        members.ok_or_else(malformed)?.finish()
     }
 }
 

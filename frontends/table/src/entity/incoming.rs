@@ -1,6 +1,7 @@
 //! An entity as a client sent it: members of a body, brought to their types.
 
 use std::borrow::Cow;
+use std::fmt::Display;
 
 use super::view::{PARTITION_KEY, ROW_KEY, TIMESTAMP};
 use super::{EdmType, Value};
@@ -45,7 +46,7 @@ pub(super) enum Raw<'a> {
 #[derive(Default)]
 pub(super) struct Members<'a> {
     list: Vec<Member<'a>>,
-    refusal: Option<Code>,
+    refusal: Option<ServiceError>,
 }
 
 struct Member<'a> {
@@ -68,7 +69,10 @@ impl<'a> Members<'a> {
     /// Takes the type of a member; none is a type that there is not.
     pub(super) fn edm(&mut self, name: Cow<'a, str>, edm: Option<EdmType>) {
         let Some(edm) = edm else {
-            self.refusal = Some(Code::InvalidInput);
+            let name = name.escape_debug();
+            self.refusal = Some(unreadable(format_args!(
+                "the type of '{name}' is none of EDM"
+            )));
             return;
         };
         self.with(name, |member| member.edm.replace(edm).is_some());
@@ -76,20 +80,18 @@ impl<'a> Members<'a> {
 
     /// Brings the values to their types.
     pub(super) fn finish(self) -> Result<Incoming> {
-        match self.refusal {
-            Some(Code::InvalidInput) => return Err(unreadable()),
-            Some(code) => return Err(code.into()),
-            None => {}
+        if let Some(refusal) = self.refusal {
+            return Err(refusal);
         }
         let mut incoming = Incoming::default();
         for Member { name, value, edm } in self.list {
             let Some(value) = value else { continue };
             match &*name {
-                PARTITION_KEY => incoming.partition_key = key(edm, value)?,
-                ROW_KEY => incoming.row_key = key(edm, value)?,
+                PARTITION_KEY => incoming.partition_key = key(&name, edm, value)?,
+                ROW_KEY => incoming.row_key = key(&name, edm, value)?,
                 TIMESTAMP => {}
                 _ => {
-                    if let Some(value) = typed(edm, value)? {
+                    if let Some(value) = typed(&name, edm, value)? {
                         let property = (name.into_owned(), value.into_owned());
                         incoming.properties.push(property);
                     }
@@ -105,12 +107,13 @@ impl<'a> Members<'a> {
         let known = self.list.iter_mut().rev().find(|known| known.name == name);
         if let Some(known) = known {
             if change(known) {
-                self.refusal = Some(Code::DuplicatePropertiesSpecified);
+                let why = format!("it is '{}'", name.escape_debug());
+                self.refusal = Some(Code::DuplicatePropertiesSpecified.because(why));
             }
             return;
         }
         if self.list.len() == MEMBERS_MAX {
-            self.refusal = Some(Code::TooManyProperties);
+            self.refusal = Some(Code::TooManyProperties.into());
             return;
         }
         let mut member = Member {
@@ -123,24 +126,23 @@ impl<'a> Members<'a> {
     }
 }
 
-/// What the service says of a body that it cannot read.
-pub(super) fn unreadable() -> ServiceError {
-    ServiceError::new(
-        Code::InvalidInput,
-        "An error occurred while processing this request.",
-    )
+/// What the service says of a body that it cannot read, and why.
+pub(super) fn unreadable(why: impl Display) -> ServiceError {
+    let message = format!("An error occurred while processing this request: {why}.");
+    ServiceError::new(Code::InvalidInput, message)
 }
 
-fn key(edm: Option<EdmType>, value: Raw<'_>) -> Result<Option<String>> {
+fn key(name: &str, edm: Option<EdmType>, value: Raw<'_>) -> Result<Option<String>> {
     match (edm.unwrap_or(EdmType::String), value) {
         (_, Raw::Null) => Ok(None),
         (EdmType::String, Raw::Text(text)) => Ok(Some(text.into_owned())),
-        _ => Err(Code::InvalidInput.into()),
+        _ => Err(Code::InvalidInput.because(format!("{name} is not a text"))),
     }
 }
 
 /// None if the property is not to be stored.
-fn typed(edm: Option<EdmType>, value: Raw<'_>) -> Result<Option<Value<'_>>> {
+fn typed<'a>(name: &str, edm: Option<EdmType>, value: Raw<'a>) -> Result<Option<Value<'a>>> {
+    let nested = matches!(value, Raw::Nested);
     let value = match (edm, value) {
         // JavaScript writes an infinite number and an invalid date as null. The type tells them
         // from a null that is meant, and no value is lost without a word.
@@ -156,7 +158,17 @@ fn typed(edm: Option<EdmType>, value: Raw<'_>) -> Result<Option<Value<'_>>> {
         (None | Some(EdmType::Boolean), Raw::Boolean(value)) => Some(Value::Boolean(value)),
         (_, Raw::Boolean(_) | Raw::Integer(_) | Raw::Number(_) | Raw::Nested) => None,
     };
-    value.map(Some).ok_or_else(unreadable)
+    value.map(Some).ok_or_else(|| {
+        let name = name.escape_debug();
+        match edm {
+            _ if nested => unreadable(format_args!("'{name}' is an array or an object")),
+            Some(edm) => unreadable(format_args!("the value of '{name}' is no {}", edm.name())),
+            None => unreadable(format_args!(
+                "the number '{name}' is beyond Edm.Int32; an Edm.Int64 is a text, with its type in \
+                 '{name}@odata.type'"
+            )),
+        }
+    })
 }
 
 #[cfg(test)]

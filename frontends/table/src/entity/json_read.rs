@@ -23,7 +23,7 @@ impl Incoming {
         let members = reader
             .deserialize_map(MembersVisitor)
             .and_then(|members| reader.end().map(|()| members))
-            .map_err(|_malformed| unreadable())?;
+            .map_err(|error| unreadable(format_args!("the body is no entity in JSON: {error}")))?;
         members.finish()
     }
 }

@@ -19,6 +19,7 @@ pub(crate) struct Limits {
     property_count: usize,
     value_bytes: usize,
     entity_bytes: usize,
+    batch_bytes: usize,
     /// Names of properties that the service keeps for itself.
     reserved: &'static [&'static str],
 }
@@ -32,6 +33,7 @@ impl Limits {
         property_count: 252,
         value_bytes: 64 * 1024,
         entity_bytes: 1024 * 1024,
+        batch_bytes: 4 * 1024 * 1024,
         reserved: &[],
     };
 
@@ -41,6 +43,7 @@ impl Limits {
         row_key_bytes: 255,
         key_bytes: str::len,
         entity_bytes: 2 * 1024 * 1024,
+        batch_bytes: 2 * 1024 * 1024,
         reserved: &["id", "rid", "etag", "ResourceId"],
         ..Self::STORAGE
     };
@@ -56,10 +59,11 @@ impl Limits {
         for (name, value) in properties {
             self.check_name(name)?;
             if value.size() > self.value_bytes {
-                return Err(Code::PropertyValueTooLarge.into());
+                return Err(Code::PropertyValueTooLarge.because(format!("it is that of '{name}'")));
             }
             if matches!(value, Value::DateTime(moment) if !moment.in_range()) {
-                return Err(Code::OutOfRangeInput.into());
+                let why = format!("the time in '{name}' is not between 1601 and 9999");
+                return Err(Code::OutOfRangeInput.because(why));
             }
         }
         Ok(())
@@ -82,7 +86,19 @@ impl Limits {
             return Err(Code::TooManyProperties.into());
         }
         if bytes > self.entity_bytes {
-            return Err(Code::EntityTooLarge.into());
+            let why = format!(
+                "it has {bytes} bytes, and {} are allowed",
+                self.entity_bytes
+            );
+            return Err(Code::EntityTooLarge.because(why));
+        }
+        Ok(())
+    }
+
+    /// Whether a batch may be so large.
+    pub(crate) fn check_batch(&self, bytes: usize) -> Result<()> {
+        if bytes > self.batch_bytes {
+            return Err(Code::RequestBodyTooLarge.into());
         }
         Ok(())
     }
@@ -98,7 +114,11 @@ impl Limits {
         if key.contains(forbidden) {
             return Err(ServiceError::new(
                 Code::OutOfRangeInput,
-                format!("The '{name}' parameter of value '{key}' is out of range."),
+                format!(
+                    "The '{name}' parameter of value '{}' is out of range: a key cannot have / \\ \
+                     # ? and control characters.",
+                    key.escape_debug()
+                ),
             ));
         }
         Ok(())
@@ -108,8 +128,16 @@ impl Limits {
         if name.encode_utf16().count() > NAME_UNITS_MAX {
             return Err(Code::PropertyNameTooLong.into());
         }
-        if !is_identifier(name) || self.reserved.contains(&name) {
-            return Err(Code::PropertyNameInvalid.into());
+        if !is_identifier(name) {
+            let why = format!(
+                "'{}' is not letters, digits and underscores, beginning with no digit",
+                name.escape_debug()
+            );
+            return Err(Code::PropertyNameInvalid.because(why));
+        }
+        if self.reserved.contains(&name) {
+            let why = format!("'{name}' is kept for the service itself");
+            return Err(Code::PropertyNameInvalid.because(why));
         }
         Ok(())
     }

@@ -6,7 +6,7 @@ use hyper::{Method, StatusCode};
 
 use super::{Call, Service};
 use crate::auth::Action;
-use crate::error::{Code, Result, ServiceError};
+use crate::error::{Code, Result};
 use crate::head::Head;
 use crate::model::API;
 use crate::reply::Reply;
@@ -44,9 +44,8 @@ pub(super) async fn set_properties(call: &Call<'_>) -> Result<Reply> {
 pub(super) fn get_stats(call: &Call<'_>) -> Result<Reply> {
     call.allow(Action::GetStats)?;
     if !call.head.is_secondary() {
-        let message = "Value for one of the query parameters specified in the request URI is \
-                       invalid: statistics are asked of the account's secondary endpoint.";
-        return Err(ServiceError::new(Code::InvalidQueryParameterValue, message));
+        let why = "statistics are asked of the account's secondary endpoint";
+        return Err(Code::InvalidQueryParameterValue.because(why));
     }
     let body = stats::write_xml(std::time::SystemTime::now());
     Ok(Reply::xml(StatusCode::OK, body))

@@ -10,6 +10,7 @@ use hyper::header::{CONTENT_TYPE, HOST};
 use tessera_core::item::Item;
 use tessera_core::locator::Locator;
 use tessera_core::name::ContainerName;
+use tessera_core::throughput::Charge;
 
 use super::entities::{changed, read_change};
 use super::{Call, Service, entities, header_text};
@@ -23,7 +24,7 @@ use crate::model;
 use crate::operation::Operation;
 use crate::options;
 use crate::reply::Reply;
-use crate::tables;
+use crate::tables::{self, Mode};
 
 /// One operation of a batch.
 struct Step {
@@ -35,12 +36,13 @@ struct Step {
 
 /// `POST /$batch`.
 pub(super) async fn run(call: &Call<'_>) -> Result<Reply> {
+    call.service.limits().check_batch(call.body.len())?;
     let content_type = header_text(&call.head.headers, CONTENT_TYPE.as_str());
     let parts = batch::read(content_type, &call.body)?;
     let steps: Result<Vec<Step>> = parts
         .into_iter()
         .enumerate()
-        .map(|(position, part)| step(call, part).map_err(|error| at(position, error)))
+        .map(|(position, part)| step(call, part).map_err(|refusal| refusal.at(position)))
         .collect();
     let answered = match steps {
         Ok(steps) if steps.iter().any(|step| step.head.method == Method::GET) => {
@@ -49,14 +51,15 @@ pub(super) async fn run(call: &Call<'_>) -> Result<Reply> {
         Ok(steps) => change_all(call, &steps).await,
         Err(refusal) => Err(refusal),
     };
-    let replies = match answered {
-        Ok(replies) => replies,
+    let (replies, charge) = match answered {
+        Ok(answered) => answered,
         // What belongs to no operation is no answer of the batch but of the request.
         Err(refusal) if refusal.operation.is_none() => return Err(refusal),
         Err(refusal) => {
             let form = options::error_form(call.head);
             let reply = Reply::refusal(&refusal, form, call.id, call.service.now());
-            vec![part_reply(reply, None)]
+            let charge = reply.charge;
+            (vec![part_reply(reply, None)], charge)
         }
     };
     let ids = Ids {
@@ -64,19 +67,13 @@ pub(super) async fn run(call: &Call<'_>) -> Result<Reply> {
         changeset: Some(call.id),
     };
     let (content_type, body) = batch::write(ids, &replies);
-    Ok(multipart(&content_type, body))
+    Ok(multipart(&content_type, body).costing(charge))
 }
 
 fn multipart(content_type: &str, body: Vec<u8>) -> Reply {
     let mut reply = Reply::empty(StatusCode::ACCEPTED).with(CONTENT_TYPE, content_type);
     reply.body = body.into();
     reply
-}
-
-/// Marks a refusal with the operation it belongs to.
-fn at(position: usize, mut refusal: ServiceError) -> ServiceError {
-    refusal.operation = Some(position);
-    refusal
 }
 
 /// What a part asks for. Its address may be whole or just a path.
@@ -104,6 +101,7 @@ fn step(call: &Call<'_>, part: Part) -> Result<Step> {
         headers,
         account: address.account,
         path_style: address.path_style,
+        speaks_atom: call.head.speaks_atom,
         tls: call.head.tls,
         peer: call.head.peer,
     };
@@ -117,11 +115,8 @@ fn step(call: &Call<'_>, part: Part) -> Result<Step> {
 
 /// A batch of one read.
 async fn read_one(call: &Call<'_>, steps: Vec<Step>) -> Result<Reply> {
-    let [step] = <[Step; 1]>::try_from(steps).map_err(|_| {
-        let message = "One of the request inputs is not valid: a batch holds either one query or \
-                       changes.";
-        ServiceError::new(Code::InvalidInput, message)
-    })?;
+    let [step] = <[Step; 1]>::try_from(steps)
+        .map_err(|_| Code::InvalidInput.because("a batch holds either one query or changes"))?;
     let inner = Call {
         service: call.service,
         head: &step.head,
@@ -132,55 +127,56 @@ async fn read_one(call: &Call<'_>, steps: Vec<Step>) -> Result<Reply> {
     let reply = match &step.operation {
         Operation::GetEntity(entity) => entities::get(&inner, entity).await,
         Operation::QueryEntities(table) => entities::query(&inner, table).await,
-        _ => Err(Code::InvalidInput.into()),
+        _ => Err(Code::InvalidInput.because("a batch reads entities only")),
     };
     let reply = reply.unwrap_or_else(|refusal| {
         let form = options::error_form(&step.head);
-        let refusal = at(0, refusal);
-        Reply::refusal(&refusal, form, call.id, call.service.now())
+        Reply::refusal(&refusal.at(0), form, call.id, call.service.now())
     });
     let ids = Ids {
         batch: call.id,
         changeset: None,
     };
+    let charge = reply.charge;
     let (content_type, body) = batch::write(ids, &[part_reply(reply, step.content_id)]);
-    Ok(multipart(&content_type, body))
+    Ok(multipart(&content_type, body).costing(charge))
 }
 
-async fn change_all(call: &Call<'_>, steps: &[Step]) -> Result<Vec<PartReply>> {
+async fn change_all(call: &Call<'_>, steps: &[Step]) -> Result<(Vec<PartReply>, Charge)> {
     let mut changes = Vec::with_capacity(steps.len());
     for (position, step) in steps.iter().enumerate() {
         let change = read_change(call.service, &step.head, step.operation.clone(), &step.body);
-        let change = change.map_err(|refusal| at(position, refusal))?;
+        let change = change.map_err(|refusal| refusal.at(position))?;
         let allowed = call.grant.check(change.action());
-        allowed.map_err(|refusal| at(position, refusal))?;
+        allowed.map_err(|refusal| refusal.at(position))?;
         changes.push(change);
     }
-    check_group(&changes)?;
-    let stored = apply_all(call.service, &call.head.account, changes.into()).await?;
+    check_group(call.service.mode, &changes)?;
+    let (stored, charge) = apply_all(call.service, &call.head.account, changes.into()).await?;
     let replies = steps.iter().zip(&stored);
-    replies
+    let replies: Result<_> = replies
         .map(|(step, (change, item))| {
             let reply = changed(call.service, &step.head, change, item.as_ref())?;
             Ok(part_reply(reply, step.content_id.clone()))
         })
-        .collect()
+        .collect();
+    Ok((replies?, charge))
 }
 
 /// All changes must be of one partition of one table, and each of another entity.
-fn check_group(changes: &[Change]) -> Result<()> {
+fn check_group(mode: Mode, changes: &[Change]) -> Result<()> {
     let Some(first) = changes.first().map(|change| &change.entity) else {
         return Ok(());
     };
     let mut seen = HashSet::new();
     for (position, change) in changes.iter().enumerate() {
         let entity = &change.entity;
-        let same_table = entity.table.eq_ignore_ascii_case(&first.table);
-        if !same_table || entity.partition_key != first.partition_key {
-            let message = "All commands in a batch must operate on same entity group: on one \
-                           table and one PartitionKey.";
-            let refusal = ServiceError::new(Code::CommandsInBatchActOnDifferentPartitions, message);
-            return Err(at(position, refusal));
+        if !tables::same_name(mode, &entity.table, &first.table)
+            || entity.partition_key != first.partition_key
+        {
+            let code = Code::CommandsInBatchActOnDifferentPartitions;
+            let refusal = code.because("on one table and one PartitionKey");
+            return Err(refusal.at(position));
         }
         if !seen.insert(&entity.row_key) {
             let message = format!(
@@ -188,10 +184,7 @@ fn check_group(changes: &[Change]) -> Result<()> {
                  only once in a batch.",
                 entity.row_key
             );
-            return Err(at(
-                position,
-                ServiceError::new(Code::InvalidDuplicateRow, message),
-            ));
+            return Err(ServiceError::new(Code::InvalidDuplicateRow, message).at(position));
         }
     }
     Ok(())
@@ -199,9 +192,13 @@ fn check_group(changes: &[Change]) -> Result<()> {
 
 type Applied = Vec<(Change, Option<Item>)>;
 
-async fn apply_all(service: &Service, account: &str, changes: Arc<[Change]>) -> Result<Applied> {
+async fn apply_all(
+    service: &Service,
+    account: &str,
+    changes: Arc<[Change]>,
+) -> Result<(Applied, Charge)> {
     let Some(first) = changes.first() else {
-        return Ok(Vec::new());
+        return Ok((Vec::new(), Charge::default()));
     };
     let name: Arc<ContainerName> = Arc::new(tables::container(
         service.mode,
@@ -218,11 +215,15 @@ async fn apply_all(service: &Service, account: &str, changes: Arc<[Change]>) -> 
         let (name, changes) = (Arc::clone(&name), Arc::clone(&changes));
         Box::pin(async move {
             let container = transaction.container(&name).await;
-            let container = container.map_err(|error| locate_failure(0, error.into()))?;
+            let container =
+                container.map_err(|error| Failure::from(error).map(|refusal| refusal.at(0)))?;
             let mut stored = Vec::with_capacity(changes.len());
             for (position, change) in changes.iter().enumerate() {
                 let applied = change.apply(transaction, &container, limits).await;
-                stored.push(applied.map_err(|failure| locate_failure(position, failure))?);
+                stored.push(applied.map_err(|failure| {
+                    let charge = transaction.meter().charge();
+                    failure.map(|refusal| refusal.at(position).costing(charge))
+                })?);
             }
             Ok(stored)
         })
@@ -230,15 +231,8 @@ async fn apply_all(service: &Service, account: &str, changes: Arc<[Change]>) -> 
     let outcome = outcome
         .await
         .map_err(|failure: Failure| ServiceError::from(failure))?;
-    Ok(changes.iter().cloned().zip(outcome.value).collect())
-}
-
-/// Says which operation failed, unless the statement may be run again.
-fn locate_failure(position: usize, failure: Failure) -> Failure {
-    match failure {
-        Failure::Core(tessera_core::Error::Conflict) => failure,
-        failure => Failure::Refused(at(position, failure.into())),
-    }
+    let applied = changes.iter().cloned().zip(outcome.value).collect();
+    Ok((applied, outcome.meter.charge()))
 }
 
 /// The headers of an answer inside a batch, as clients know them.

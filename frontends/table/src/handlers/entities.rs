@@ -6,7 +6,6 @@ use std::sync::Arc;
 use hyper::StatusCode;
 use hyper::header::{ETAG, HeaderName, LOCATION};
 use tessera_core::item::Item;
-use tessera_core::throughput::Charge;
 
 use super::tables::with_preference;
 use super::{Call, Service, answer, base_url};
@@ -29,7 +28,7 @@ use crate::tables::{self, Mode};
 
 /// `GET /table(PartitionKey='…',RowKey='…')`.
 pub(super) async fn get(call: &Call<'_>, entity: &EntityAddress) -> Result<Reply> {
-    call.allow(Action::ReadEntity(entity_name(entity)))?;
+    call.allow(Action::ReadEntity(EntityName::of(entity)))?;
     let (service, head) = (call.service, call.head);
     let format = Format::of_answer(head)?;
     let container = tables::container(service.mode, &head.account, &entity.table)?;
@@ -37,7 +36,9 @@ pub(super) async fn get(call: &Call<'_>, entity: &EntityAddress) -> Result<Reply
     let mut transaction = service.store.begin().await?;
     let container = transaction.container(&container).await?;
     let stored = transaction.read(&container, &locator).await?;
-    let stored = stored.ok_or(Code::ResourceNotFound)?;
+    let charge = transaction.meter().charge();
+    let stored =
+        stored.ok_or_else(|| ServiceError::from(Code::ResourceNotFound).costing(charge))?;
     let reply = single(
         service,
         head,
@@ -45,7 +46,7 @@ pub(super) async fn get(call: &Call<'_>, entity: &EntityAddress) -> Result<Reply
         &entity.table,
         &stored,
     )?;
-    Ok(with_charge(service, reply, transaction.meter().charge()))
+    Ok(reply.costing(charge))
 }
 
 /// The change that an operation asks for.
@@ -74,7 +75,7 @@ pub(super) fn read_change(
                 kind: Kind::Delete(condition),
             })
         }
-        _ => Err(Code::InvalidInput.into()),
+        _ => Err(Code::InvalidInput.because("a batch changes entities only")),
     }
 }
 
@@ -97,14 +98,18 @@ pub(super) async fn change(call: &Call<'_>, operation: Operation) -> Result<Repl
         let (name, change) = (Arc::clone(&name), Arc::clone(&change));
         Box::pin(async move {
             let container = transaction.container(&name).await?;
-            change.apply(transaction, &container, limits).await
+            let applied = change.apply(transaction, &container, limits).await;
+            applied.map_err(|failure| {
+                let charge = transaction.meter().charge();
+                failure.map(|refusal| refusal.costing(charge))
+            })
         })
     });
     let outcome = outcome
         .await
         .map_err(|failure: Failure| ServiceError::from(failure))?;
     let reply = changed(service, head, &change, outcome.value.as_ref())?;
-    Ok(with_charge(service, reply, outcome.meter.charge()))
+    Ok(reply.costing(outcome.meter.charge()))
 }
 
 /// The answer to a change that was made.
@@ -178,7 +183,7 @@ pub(super) async fn query(call: &Call<'_>, table: &str) -> Result<Reply> {
             reply = reply.with(HeaderName::from_static(name), &token);
         }
     }
-    Ok(with_charge(service, reply, page.charge))
+    Ok(reply.costing(page.charge))
 }
 
 fn entity_query(call: &Call<'_>, table: &str) -> Result<EntityQuery> {
@@ -242,14 +247,6 @@ fn range_end(
     Some((partition_key.as_deref()?, row_key.as_deref()))
 }
 
-fn entity_name(entity: &EntityAddress) -> EntityName<'_> {
-    EntityName {
-        table: &entity.table,
-        partition_key: &entity.partition_key,
-        row_key: &entity.row_key,
-    }
-}
-
 fn entity_url(head: &Head, entity: &EntityAddress) -> String {
     let link = EntityLink {
         table: &entity.table,
@@ -257,15 +254,4 @@ fn entity_url(head: &Head, entity: &EntityAddress) -> String {
         row_key: &entity.row_key,
     };
     format!("{}/{link}", base_url(head))
-}
-
-/// Cosmos tells each request what it cost.
-fn with_charge(service: &Service, reply: Reply, charge: Charge) -> Reply {
-    match service.mode {
-        Mode::Storage => reply,
-        Mode::Cosmos => {
-            let units = format!("{:.2}", charge.request_units());
-            reply.with(HeaderName::from_static("x-ms-request-charge"), &units)
-        }
-    }
 }

@@ -17,7 +17,7 @@ use crate::address::Resource;
 use crate::answer::Answer;
 use crate::auth::{self, Action, Authenticator, Grant};
 use crate::entity::{DateTime, Limits, Origin};
-use crate::error::Result;
+use crate::error::{Code, Result, ServiceError};
 use crate::head::Head;
 use crate::operation::Operation;
 use crate::options::{self, Format};
@@ -41,17 +41,17 @@ pub(crate) struct Call<'a> {
 }
 
 impl Service {
-    /// Answers one request; refusals are answers too.
+    /// Answers one request, if it could be read; refusals are answers too.
     pub(crate) async fn answer(
         &self,
         head: &Head,
-        resource: Resource,
-        body: Bytes,
+        asked: Result<(Resource, Bytes)>,
         id: Uuid,
     ) -> Reply {
         let mut form = options::error_form(head);
-        let answered = match Operation::of(head, resource) {
-            Ok(operation) => {
+        let asked = asked.and_then(|(resource, body)| Ok((Operation::of(head, resource)?, body)));
+        let answered = match asked {
+            Ok((operation, body)) => {
                 if operation.answers_xml() {
                     form = ErrorForm::Xml;
                 }
@@ -66,7 +66,7 @@ impl Service {
             }
             reply
         });
-        reply.stamp(id, head.headers.get("x-ms-client-request-id"));
+        reply.stamp(self.mode, id, head.headers.get("x-ms-client-request-id"));
         account::add_cors_headers(self, head, &mut reply.headers).await;
         reply
     }
@@ -74,6 +74,9 @@ impl Service {
     async fn run(&self, head: &Head, operation: Operation, body: Bytes, id: Uuid) -> Result<Reply> {
         if operation == Operation::Preflight {
             return account::preflight(self, head).await;
+        }
+        if self.mode == Mode::Cosmos && operation.is_of_storage() {
+            return Err(not_in_cosmos());
         }
         options::check_version(head)?;
         let call = Call {
@@ -134,6 +137,13 @@ impl Call<'_> {
     fn allow(&self, action: Action<'_>) -> Result<()> {
         self.grant.check(action)
     }
+}
+
+fn not_in_cosmos() -> ServiceError {
+    let message = "Azure Cosmos DB for Table has no service properties, statistics and access \
+                   policies, and this server plays it (setting table-mode). Azure Table storage \
+                   has them.";
+    ServiceError::new(Code::NotImplemented, message)
 }
 
 /// Writes answers to this request.

@@ -8,7 +8,7 @@ use crate::auth::Action;
 use crate::change::read_body;
 use crate::continuation_header;
 use crate::entity::{TableLink, Value};
-use crate::error::{Code, Result, ServiceError};
+use crate::error::{Code, Result};
 use crate::filter;
 use crate::model::API;
 use crate::options::{self, Format, Prefer};
@@ -26,10 +26,8 @@ pub(super) async fn create(call: &Call<'_>) -> Result<Reply> {
     let mode = call.service.mode;
     let answer_format = Format::of_answer(call.head)?;
     let body = read_body(Format::of_body(call.head)?, &call.body)?;
-    let name = body.into_table_name().ok_or_else(|| {
-        let message = "One of the request inputs is not valid: the body must hold a TableName.";
-        ServiceError::new(Code::InvalidInput, message)
-    })?;
+    let name = body.into_table_name();
+    let name = name.ok_or_else(|| Code::InvalidInput.because("the body must hold a TableName"))?;
     call.allow(Action::CreateTable)?;
     let container = tables::container(mode, &call.head.account, &name)?;
     let provisioned = throughput(call)?;
@@ -59,11 +57,10 @@ fn throughput(call: &Call<'_>) -> Result<Option<u32>> {
     };
     let valid = |units: &u32| *units >= MIN_THROUGHPUT && units.is_multiple_of(100);
     let units = text.parse().ok().filter(valid).ok_or_else(|| {
-        let message = format!(
+        Code::InvalidHeaderValue.because(format!(
             "x-ms-offer-throughput is '{text}', and must be a multiple of 100 from \
-             {MIN_THROUGHPUT} on."
-        );
-        ServiceError::new(Code::InvalidHeaderValue, message)
+             {MIN_THROUGHPUT} on"
+        ))
     })?;
     Ok(Some(units))
 }

@@ -45,7 +45,8 @@ pub(crate) fn read_xml(body: &[u8]) -> Result<Vec<AccessPolicy>> {
     for element in root.list("SignedIdentifier", POLICIES_MAX)? {
         let policy = read_policy(element)?;
         if policies.iter().any(|other| other.id == policy.id) {
-            return Err(Code::InvalidXmlNodeValue.into());
+            let why = format!("two policies have the <Id> '{}'", policy.id);
+            return Err(Code::InvalidXmlNodeValue.because(why));
         }
         policies.push(policy);
     }
@@ -107,7 +108,7 @@ fn read_field(field: Option<&Element>, valid: impl Fn(&str) -> bool) -> Result<O
 fn check(valid: bool) -> Result<()> {
     valid
         .then_some(())
-        .ok_or_else(|| Code::InvalidXmlNodeValue.into())
+        .ok_or_else(|| Code::InvalidXmlNodeValue.because("it is one of a <SignedIdentifier>"))
 }
 
 fn is_permission(text: &str) -> bool {
@@ -193,7 +194,7 @@ mod tests {
             (0..count).map(one).collect::<String>()
         };
         assert_eq!(read(&many(5)).unwrap().len(), 5);
-        assert_eq!(read(&many(6)), Err(Code::InvalidXmlDocument.into()));
+        assert_eq!(read(&many(6)).unwrap_err().code, Code::InvalidXmlDocument);
     }
 
     #[test]
@@ -207,7 +208,8 @@ mod tests {
             let error = read(identifiers).unwrap_err();
             assert_eq!(error.code, Code::InvalidXmlDocument, "{identifiers}");
         }
-        assert_eq!(read_xml(b"<Other/>"), Err(Code::InvalidXmlDocument.into()));
+        let error = read_xml(b"<Other/>").unwrap_err();
+        assert_eq!(error.code, Code::InvalidXmlDocument);
     }
 
     #[test]

@@ -193,17 +193,17 @@ fn read_retention(element: &Element) -> Result<Option<u16>> {
     if !read_flag(required(enabled)?)? {
         return Ok(None);
     }
-    let days = required(days)?.text()?.parse();
-    match days {
+    let days = required(days)?;
+    match days.text()?.parse() {
         Ok(days) if (1..=RETENTION_DAYS_MAX).contains(&days) => Ok(Some(days)),
-        _ => Err(Code::InvalidXmlNodeValue.into()),
+        _ => Err(days.wrong_value()),
     }
 }
 
 fn check_version(element: &Element) -> Result<()> {
     match element.text()? {
         VERSION => Ok(()),
-        _ => Err(Code::InvalidXmlNodeValue.into()),
+        _ => Err(element.wrong_value()),
     }
 }
 
@@ -211,7 +211,7 @@ fn read_flag(element: &Element) -> Result<bool> {
     match element.text()?.to_ascii_lowercase().as_str() {
         "true" => Ok(true),
         "false" => Ok(false),
-        _ => Err(Code::InvalidXmlNodeValue.into()),
+        _ => Err(element.wrong_value()),
     }
 }
 
@@ -222,7 +222,8 @@ fn read_rules(element: &Element) -> Result<Vec<CorsRule>> {
         let (rule, size) = read_rule(element)?;
         bytes += size;
         if bytes > RULES_BYTES_MAX {
-            return Err(Code::InvalidXmlNodeValue.into());
+            let why = format!("all CORS rules together have more than {RULES_BYTES_MAX} bytes");
+            return Err(Code::InvalidXmlNodeValue.because(why));
         }
         Ok(rule)
     };
@@ -254,7 +255,8 @@ fn read_rule(element: &Element) -> Result<(CorsRule, usize)> {
             max_age_seconds: max_age.parse::<i32>().ok()?.try_into().ok()?,
         })
     };
-    let rule = parse().ok_or(Code::InvalidXmlNodeValue)?;
+    let malformed = || Code::InvalidXmlNodeValue.because("it is one of a <CorsRule>");
+    let rule = parse().ok_or_else(malformed)?;
     Ok((rule, size.iter().sum()))
 }
 
@@ -326,7 +328,7 @@ mod tests {
     }
 
     fn refused(parts: &str, code: Code) {
-        assert_eq!(read(parts), Err(code.into()), "{parts}");
+        assert_eq!(read(parts).unwrap_err().code, code, "{parts}");
     }
 
     fn cors(origins: &str, methods: &str, headers: &str, max_age: &str) -> String {
@@ -440,7 +442,8 @@ mod tests {
         assert_eq!(days("1"), Ok(Some(1)));
         assert_eq!(days("365"), Ok(Some(365)));
         for bad in ["0", "366", "-1", "", "x"] {
-            assert_eq!(days(bad), Err(Code::InvalidXmlNodeValue.into()), "{bad}");
+            let error = days(bad).unwrap_err();
+            assert_eq!(error.code, Code::InvalidXmlNodeValue, "{bad}");
         }
         for parts in [
             "<HourMetrics><Version>2.0</Version><Enabled>false</Enabled></HourMetrics>",

@@ -7,7 +7,7 @@ use quick_xml::Reader;
 use quick_xml::escape::{escape, resolve_xml_entity};
 use quick_xml::events::{BytesRef, Event};
 
-use crate::error::{Code, Result};
+use crate::error::{Code, Result, ServiceError};
 
 /// No document of the service goes deeper than four.
 const DEPTH_MAX: usize = 8;
@@ -27,15 +27,27 @@ impl Element {
     pub(super) fn read(body: &[u8], root: &str) -> Result<Self> {
         parse(body)
             .filter(|element| element.name == root)
-            .ok_or_else(|| Code::InvalidXmlDocument.into())
+            .ok_or_else(|| {
+                let why = format!("the document must be a short <{root}> in UTF-8");
+                Code::InvalidXmlDocument.because(why)
+            })
     }
 
     /// The text of an element without children.
     pub(super) fn text(&self) -> Result<&str> {
         match self.children.as_slice() {
             [] => Ok(self.text.trim()),
-            [_, ..] => Err(Code::InvalidXmlDocument.into()),
+            [_, ..] => {
+                let why = format!("<{}> holds text and no elements", self.name);
+                Err(Code::InvalidXmlDocument.because(why))
+            }
         }
+    }
+
+    /// The refusal of its text.
+    pub(super) fn wrong_value(&self) -> ServiceError {
+        let why = format!("<{}> is '{}'", self.name, self.text.trim());
+        Code::InvalidXmlNodeValue.because(why)
     }
 
     /// The children with these names; refuses others and repetitions.
@@ -46,7 +58,11 @@ impl Element {
             let field = at.and_then(|at| fields.get_mut(at));
             match field {
                 Some(field @ None) => *field = Some(child),
-                Some(Some(_)) | None => return Err(Code::InvalidXmlDocument.into()),
+                Some(Some(_)) | None => {
+                    let (child, parent) = (&child.name, &self.name);
+                    let why = format!("<{child}> cannot be in <{parent}>, or not twice");
+                    return Err(Code::InvalidXmlDocument.because(why));
+                }
             }
         }
         Ok(fields)
@@ -55,7 +71,11 @@ impl Element {
     /// The children, all of this name and at most so many.
     pub(super) fn list(&self, name: &str, most: usize) -> Result<&[Self]> {
         if self.children.len() > most || self.children.iter().any(|child| child.name != name) {
-            return Err(Code::InvalidXmlDocument.into());
+            let why = format!(
+                "<{}> holds at most {most} <{name}>, and nothing else",
+                self.name
+            );
+            return Err(Code::InvalidXmlDocument.because(why));
         }
         Ok(&self.children)
     }
@@ -63,7 +83,8 @@ impl Element {
 
 /// An element that must be there.
 pub(super) fn required(element: Option<&Element>) -> Result<&Element> {
-    element.ok_or_else(|| Code::InvalidXmlDocument.into())
+    let why = "an element that must be there is missing";
+    element.ok_or_else(|| Code::InvalidXmlDocument.because(why))
 }
 
 /// Reads the root, with `open` holding the elements around the place that is read.
@@ -237,11 +258,9 @@ mod tests {
         assert_eq!(fields("<a/>"), Ok([false, false]));
         assert_eq!(fields("<a><c/></a>"), Ok([false, true]));
         assert_eq!(fields("<a><c/><b/></a>"), Ok([true, true]));
-        assert_eq!(
-            fields("<a><b/><b/></a>"),
-            Err(Code::InvalidXmlDocument.into())
-        );
-        assert_eq!(fields("<a><d/></a>"), Err(Code::InvalidXmlDocument.into()));
+        for wrong in ["<a><b/><b/></a>", "<a><d/></a>"] {
+            assert_eq!(fields(wrong).unwrap_err().code, Code::InvalidXmlDocument);
+        }
     }
 
     proptest! {

@@ -1,0 +1,17 @@
+//! How the front end behaves where no SDK reaches, on the memory engine: one file for each part.
+
+#![cfg(test)]
+
+mod accounts;
+mod answer;
+mod ask;
+mod charges;
+mod cosmos;
+mod http1;
+mod http2;
+mod races;
+mod reading;
+mod refusals;
+mod service;
+mod splits;
+mod throttling;
