@@ -7,8 +7,8 @@ use std::path::Path;
 /// Folders that hold nothing of ours. Hidden ones are left out too, except `.ci`.
 const FOREIGN: &[&str] = &["target", "tessera-data", "node_modules"];
 
-/// Text that is not ours to write.
-const GENERATED: &[&str] = &["Cargo.lock", "LICENSE"];
+/// Text that is not ours to write. `.git` is a file in a second checkout of one repository.
+const GENERATED: &[&str] = &[".git", "Cargo.lock", "LICENSE"];
 
 /// Every text file of the repository by its path from the root, `/` between folders.
 pub(crate) struct Tree {
