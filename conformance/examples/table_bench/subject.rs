@@ -79,7 +79,7 @@ impl Subject {
     }
 
     /// Seconds that it has used a processor, in all threads.
-    pub(crate) fn cpu_seconds(&self) -> Result<f64, Failure> {
+    pub(crate) fn processor_seconds(&self) -> Result<f64, Failure> {
         let stat = fs::read_to_string(format!("/proc/{}/stat", self.id))?;
         // The name of the program, in parentheses, may hold spaces.
         let fields = stat.rsplit(')').next().unwrap_or_default();
@@ -93,9 +93,9 @@ impl Subject {
         const WINDOW: Duration = Duration::from_millis(500);
         const LONGEST: u32 = 240;
         for _ in 0..LONGEST {
-            let before = self.cpu_seconds()?;
+            let before = self.processor_seconds()?;
             tokio::time::sleep(WINDOW).await;
-            if self.cpu_seconds()? - before < 0.02 {
+            if self.processor_seconds()? - before < 0.02 {
                 return Ok(());
             }
         }
