@@ -88,15 +88,19 @@ impl Peer {
         let id = request_uuid(running.id());
         let span = info_span!("request", id = %running.id());
         let reply = async {
-            let (method, path) = (parts.method.clone(), parts.uri.path().to_owned());
-            let reply = match self.head(parts) {
-                Ok((head, resource)) => match read {
-                    Ok(body) => self.service.answer(&head, resource, body, id).await,
-                    Err(refusal) => self.refuse(&refusal, Some(&head), id),
-                },
-                Err(refusal) => self.refuse(&refusal, None, id),
+            let (head, resource) = match self.head(parts) {
+                Ok(found) => found,
+                Err(refusal) => {
+                    debug!(code = refusal.code.name(), "refused");
+                    return self.refuse(&refusal, None, id);
+                }
             };
-            debug!(%method, path, status = reply.status.as_u16(), "answered");
+            let reply = match read {
+                Ok(body) => self.service.answer(&head, resource, body, id).await,
+                Err(refusal) => self.refuse(&refusal, Some(&head), id),
+            };
+            let (Head { method, path, .. }, status) = (&head, reply.status.as_u16());
+            debug!(%method, path, status, "answered");
             reply
         };
         let reply = reply.instrument(span).await;
