@@ -29,13 +29,19 @@ pub fn path() -> Result<PathBuf, Error> {
     if let Some(path) = &*found {
         return Ok(path.clone());
     }
-    let path = build()?;
+    let path = build(["--bin", "tessera"])?;
     *found = Some(path.clone());
     Ok(path)
 }
 
-/// Builds the binary with the profile of the running test, into the same target folder.
-fn build() -> Result<PathBuf, Error> {
+/// An example of this workspace, built as [`path`] builds the binary. It reaches from outside what
+/// this crate may not depend on.
+pub fn example(name: &str) -> Result<PathBuf, Error> {
+    build(["--example", name])
+}
+
+/// Builds a program with the profile of the running test, into the same target folder.
+fn build([kind, name]: [&str; 2]) -> Result<PathBuf, Error> {
     let executable = env::current_exe().map_err(Error::io("finding the test's own executable"))?;
     // <target>/<profile>/deps/<test> or <target>/<profile>/examples/<example>
     let output = executable.ancestors().nth(2).unwrap_or(Path::new(""));
@@ -51,14 +57,7 @@ fn build() -> Result<PathBuf, Error> {
     // tests.
     let status = cargo
         .current_dir(env!("CARGO_MANIFEST_DIR"))
-        .args([
-            "build",
-            "--quiet",
-            "--locked",
-            "--workspace",
-            "--bin",
-            "tessera",
-        ])
+        .args(["build", "--quiet", "--locked", "--workspace", kind, name])
         .args(["--profile", profile])
         .arg("--target-dir")
         .arg(output.parent().unwrap_or(Path::new("target")))
@@ -67,7 +66,10 @@ fn build() -> Result<PathBuf, Error> {
     if !status.success() {
         return Err(Error::Build(status));
     }
-    existing(output.join("tessera"))
+    existing(match kind {
+        "--example" => output.join("examples").join(name),
+        _ => output.join(name),
+    })
 }
 
 /// Whether cargo has set this variable to tell the running test about itself. Some build scripts

@@ -48,27 +48,10 @@ impl Client {
 
     /// `walk.js` of a folder, with the packages of its `package-lock.json`.
     pub fn node(folder: &str) -> Result<Self, Error> {
-        let folder = source(folder);
-        let manifests = ["package.json", "package-lock.json"].map(|name| folder.join(name));
-        let [manifest, lock] = &manifests;
-        let packages = installed("node", &[manifest, lock], "", |target| {
-            for from in &manifests {
-                let to = target.join(from.file_name().unwrap_or_default());
-                fs::copy(from, to).map_err(Error::io(format!("copying {}", from.display())))?;
-            }
-            let mut npm = Command::new("npm");
-            npm.args([
-                "ci",
-                "--no-audit",
-                "--no-fund",
-                "--ignore-scripts",
-                "--prefix",
-            ]);
-            run(npm.arg(target))
-        })?;
+        let packages = node_packages(folder)?;
         let mut command = Command::new("node");
-        command.env("NODE_PATH", packages.join("node_modules"));
-        command.arg(folder.join("walk.js"));
+        command.env("NODE_PATH", packages);
+        command.arg(source(folder).join("walk.js"));
         Ok(Self { command })
     }
 
@@ -122,6 +105,29 @@ impl Issuer {
     pub fn token(&self) -> PathBuf {
         self.folder.path().join("token")
     }
+}
+
+/// The folder `node_modules` of what the `package-lock.json` of a client's folder names.
+pub fn node_packages(folder: &str) -> Result<PathBuf, Error> {
+    let folder = source(folder);
+    let manifests = ["package.json", "package-lock.json"].map(|name| folder.join(name));
+    let [manifest, lock] = &manifests;
+    let packages = installed("node", &[manifest, lock], "", |target| {
+        for from in &manifests {
+            let to = target.join(from.file_name().unwrap_or_default());
+            fs::copy(from, to).map_err(Error::io(format!("copying {}", from.display())))?;
+        }
+        let mut npm = Command::new("npm");
+        npm.args([
+            "ci",
+            "--no-audit",
+            "--no-fund",
+            "--ignore-scripts",
+            "--prefix",
+        ]);
+        run(npm.arg(target))
+    })?;
+    Ok(packages.join("node_modules"))
 }
 
 /// A folder of a client.

@@ -23,4 +23,5 @@ mod process;
 mod server;
 
 pub use error::Error;
+pub use process::Process;
 pub use server::Server;

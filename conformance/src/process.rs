@@ -1,4 +1,4 @@
-//! A process that a test starts, watches and leaves no trace of.
+//! A process that a test or a benchmark starts, watches and leaves no trace of.
 
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::thread;
@@ -12,7 +12,7 @@ use crate::output::Output;
 
 /// A process that does not outlive its owner, and what it prints.
 #[derive(Debug)]
-pub(crate) struct Process {
+pub struct Process {
     child: Child,
     output: Output,
     /// Its working folder, and with it the data unless `--data` says otherwise: removed at the end.
@@ -21,7 +21,7 @@ pub(crate) struct Process {
 
 impl Process {
     /// Starts it in an empty folder of its own.
-    pub(crate) fn start(command: &mut Command) -> Result<Self, Error> {
+    pub fn start(command: &mut Command) -> Result<Self, Error> {
         let folder = TempDir::new().map_err(Error::io("creating a folder for a process"))?;
         // What a developer has configured must not reach a test.
         for (name, _) in std::env::vars_os() {
@@ -55,8 +55,19 @@ impl Process {
         &self.output
     }
 
+    /// Waits until `find` sees in some line what it looks for. `None` when the process has ended
+    /// without it, or after `patience`.
+    pub fn wait_for<T>(&self, find: impl Fn(&str) -> Option<T>, patience: Duration) -> Option<T> {
+        self.output.wait_for(find, patience)
+    }
+
+    /// Everything that it printed so far, as text.
+    pub fn printed(&self) -> String {
+        self.output.text()
+    }
+
     /// Its number.
-    pub(crate) fn id(&self) -> u32 {
+    pub fn id(&self) -> u32 {
         self.child.id()
     }
 
@@ -84,7 +95,7 @@ impl Process {
     }
 
     /// How the process ended, if it does so in time.
-    pub(crate) fn ended_within(&mut self, patience: Duration) -> Result<Option<ExitStatus>, Error> {
+    pub fn ended_within(&mut self, patience: Duration) -> Result<Option<ExitStatus>, Error> {
         const POLL: Duration = Duration::from_millis(5);
         let deadline = Instant::now() + patience;
         loop {

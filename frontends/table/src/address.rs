@@ -184,9 +184,10 @@ pub(crate) fn query(text: &str) -> Result<Query> {
         let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
         let name = decode(name)?.into_owned();
         // A plus is a space, except in a signature: base64 has pluses, and never a space.
-        let value = match &*name {
-            "sig" => decode(value)?.into_owned(),
-            _ => decode(&value.replace('+', " "))?.into_owned(),
+        let value = if name != "sig" && value.contains('+') {
+            decode(&value.replace('+', " "))?.into_owned()
+        } else {
+            decode(value)?.into_owned()
         };
         pairs.push((name, value));
     }

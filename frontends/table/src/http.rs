@@ -92,11 +92,11 @@ impl Peer {
         let id = request_uuid(running.id());
         let span = info_span!("request", id = %running.id());
         let reply = async {
-            let (method, path) = (parts.method.clone(), parts.uri.path().to_owned());
             let (head, resource) = self.head(parts);
             let asked = resource.and_then(|resource| Ok((resource, read?)));
             let reply = self.service.answer(&head, asked, id).await;
-            debug!(%method, path, status = reply.status.as_u16(), "answered");
+            let (Head { method, path, .. }, status) = (&head, reply.status.as_u16());
+            debug!(%method, path, status, "answered");
             reply
         };
         let reply = reply.instrument(span).await;

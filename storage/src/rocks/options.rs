@@ -1,8 +1,8 @@
 //! How RocksDB is set up, and how one memory setting is divided.
 
 use rocksdb::{
-    BlockBasedOptions, Cache, DBCompressionType, LogLevel, MergeOperands, Options,
-    WriteBufferManager,
+    BlockBasedIndexType, BlockBasedOptions, Cache, DBCompressionType, LogLevel, MergeOperands,
+    Options, WriteBufferManager,
 };
 use tessera_core::write_set::Tally;
 
@@ -72,6 +72,11 @@ fn set_memory_and_files(options: &mut Options, memory: MemoryShares) {
     tables.set_cache_index_and_filter_blocks(true);
     tables.set_cache_index_and_filter_blocks_with_high_priority(true);
     tables.set_pin_l0_filter_and_index_blocks_in_cache(true);
+    // In pieces: the whole index of a file whose data compress well is larger than a shard of the
+    // cache, which would then not keep it, and every read would read and unpack all of it.
+    tables.set_index_type(BlockBasedIndexType::TwoLevelIndexSearch);
+    tables.set_partition_filters(true);
+    tables.set_pin_top_level_index_and_filter(true);
     options.set_block_based_table_factory(&tables);
 
     let manager =
