@@ -19,8 +19,10 @@ pub mod clients;
 mod error;
 pub mod http;
 mod output;
+mod postgres;
 mod process;
 mod server;
 
 pub use error::Error;
+pub use postgres::Postgres;
 pub use server::Server;

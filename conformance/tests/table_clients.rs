@@ -1,8 +1,9 @@
-//! The Table front end as its clients see it, over plain sockets and over TLS.
+//! The Table front end as its clients see it, over plain sockets and over TLS, on both kinds of
+//! engine.
 #![cfg(test)]
 
 use tessera_conformance::clients::Client;
-use tessera_conformance::{Error, Server};
+use tessera_conformance::{Error, Postgres, Server};
 
 /// The account of every storage emulator.
 const ACCOUNT: &str = "devstoreaccount1";
@@ -14,6 +15,14 @@ fn walk_plain(client: Client) -> Result<(), Error> {
 fn walk_tls(client: Client) -> Result<(), Error> {
     let folder = tempfile::tempdir().unwrap();
     walk(client, Server::start_tls(folder.path(), &[])?)
+}
+
+/// The database stops when this is dropped, so the walks on it are one test.
+fn walk_postgres(postgres: &Postgres, name: &str, client: Client) -> Result<(), Error> {
+    let place = postgres.place(name)?;
+    let server = Server::start(&["--engine", &place])?;
+    assert!(server.output().contains("postgres: other servers may use"));
+    walk(client, server)
 }
 
 fn walk(client: Client, server: Server) -> Result<(), Error> {
@@ -55,4 +64,12 @@ fn curl() -> Result<(), Error> {
 #[test]
 fn curl_over_tls() -> Result<(), Error> {
     walk_tls(Client::script("table/curl"))
+}
+
+#[test]
+fn all_on_postgresql() -> Result<(), Error> {
+    let postgres = Postgres::start()?;
+    walk_postgres(&postgres, "curl", Client::script("table/curl"))?;
+    walk_postgres(&postgres, "python", Client::python("table/python")?)?;
+    walk_postgres(&postgres, "javascript", Client::node("table/javascript")?)
 }

@@ -76,7 +76,6 @@ impl Flavour {
 /// An engine on a database that others may use at the same time.
 pub struct PostgresEngine {
     shared: Arc<Shared>,
-    product: String,
 }
 
 struct Shared {
@@ -108,13 +107,7 @@ impl PostgresEngine {
                 commits: RwLock::default(),
                 onlooker: Mutex::default(),
             }),
-            product: database.product,
         })
-    }
-
-    /// Name and version of the database.
-    pub fn product(&self) -> &str {
-        &self.product
     }
 
     async fn size(&self, range: &KeyRange) -> EngineResult<u64> {
