@@ -5,6 +5,7 @@
 
 #[cfg(test)]
 #[path = "postgres/cluster.rs"]
+#[expect(dead_code, reason = "tests/postgres.rs uses the rest of it")]
 mod cluster;
 #[cfg(test)]
 #[path = "contract/harness.rs"]

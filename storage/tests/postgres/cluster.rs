@@ -1,6 +1,6 @@
 //! The PostgreSQL that the tests of one run share, started by `scripts/postgres`.
 
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -15,8 +15,8 @@ const CONNECTIONS: usize = 40;
 pub(crate) struct Cluster {
     url: String,
     _child: Child,
-    _commands: ChildStdin,
-    _answers: BufReader<ChildStdout>,
+    commands: ChildStdin,
+    answers: BufReader<ChildStdout>,
 }
 
 /// A name that no other test uses.
@@ -32,7 +32,8 @@ impl Cluster {
         SHARED.get_or_init(Self::start)
     }
 
-    fn start() -> Self {
+    /// One that nobody else uses.
+    pub(crate) fn start() -> Self {
         let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../scripts/postgres");
         let mut child = Command::new(script)
             .stdin(Stdio::piped())
@@ -50,23 +51,62 @@ impl Cluster {
         Self {
             url: url.trim().to_owned(),
             _child: child,
-            _commands: commands,
-            _answers: answers,
+            commands,
+            answers,
         }
+    }
+
+    /// Has `scripts/postgres` do something.
+    pub(crate) fn tell(&mut self, command: &str) {
+        writeln!(self.commands, "{command}").unwrap();
+        let mut answer = String::new();
+        self.answers.read_line(&mut answer).unwrap();
+        assert_eq!(answer, "done\n", "{command}");
     }
 
     /// The address of a schema, which is made if it is not there.
     pub(crate) async fn address(&self, schema: &str) -> Address {
-        let plain = self.url.split('?').next().unwrap();
-        let url = format!("{plain}?sslmode=disable&target_session_attrs=read-write");
+        self.make(schema).await;
+        let url = format!("{}&options=-csearch_path%3D{schema}", self.url);
+        Address::parse(&url).unwrap()
+    }
+
+    /// The same, unencrypted, for whoever listens on another port.
+    pub(crate) async fn address_through(&self, port: u16, schema: &str) -> Address {
+        self.make(schema).await;
+        let (credentials, _) = self.url.split_once('@').unwrap();
+        let url = format!(
+            "{credentials}@127.0.0.1:{port}/postgres?sslmode=disable&options=-csearch_path%3D{schema}"
+        );
+        Address::parse(&url).unwrap()
+    }
+
+    /// Where the primary listened at first.
+    pub(crate) fn primary_port(&self) -> u16 {
+        let (_, behind) = self.url.split_once("127.0.0.1:").unwrap();
+        behind.split(',').next().unwrap().parse().unwrap()
+    }
+
+    /// The address of a database on the primary, unencrypted.
+    pub(crate) fn url_of_database(&self, name: &str) -> String {
+        let (credentials, _) = self.url.split_once('@').unwrap();
+        let port = self.primary_port();
+        format!("{credentials}@127.0.0.1:{port}/{name}?sslmode=disable")
+    }
+
+    /// Runs a statement as the superuser.
+    pub(crate) async fn run(&self, statement: &str) {
+        let url = self.url_of_database("postgres");
         let (client, connection) = tokio_postgres::connect(&url, tokio_postgres::NoTls)
             .await
             .unwrap();
         tokio::spawn(connection);
-        let create = format!("CREATE SCHEMA IF NOT EXISTS {schema}");
-        client.batch_execute(&create).await.unwrap();
-        let url = format!("{}&options=-csearch_path%3D{schema}", self.url);
-        Address::parse(&url).unwrap()
+        client.batch_execute(statement).await.unwrap();
+    }
+
+    async fn make(&self, schema: &str) {
+        self.run(&format!("CREATE SCHEMA IF NOT EXISTS {schema}"))
+            .await;
     }
 
     /// Opens an engine on a schema of its own.
