@@ -12,6 +12,8 @@ mod keys;
 mod proxy;
 #[path = "postgres/refusals.rs"]
 mod refusals;
+#[path = "postgres/two_servers.rs"]
+mod two_servers;
 #[path = "postgres/wire.rs"]
 mod wire;
 

@@ -176,7 +176,7 @@ const FIXED: &[Setting] = &[
         help: "What keeps the data: rocks, in the folder data; memory; or a PostgreSQL database, \
                postgres://USER:PASSWORD@HOST:PORT/DATABASE, which several servers may share. \
                rocks if not set",
-        allowed: "rocks, memory, or an address such as postgres://ada:secret@db1:5432,db2:5432/shop",
+        allowed: "rocks, memory, or an address such as postgres://ada:secret@db1,db2:5433/shop",
         apply: Apply::Field(|config, text| {
             config.engine = value::engine(text)?;
             Some(())

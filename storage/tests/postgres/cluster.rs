@@ -75,9 +75,8 @@ impl Cluster {
     pub(crate) async fn address_through(&self, port: u16, schema: &str) -> Address {
         self.make(schema).await;
         let (credentials, _) = self.url.split_once('@').unwrap();
-        let url = format!(
-            "{credentials}@127.0.0.1:{port}/postgres?sslmode=disable&options=-csearch_path%3D{schema}"
-        );
+        let place = format!("127.0.0.1:{port}/postgres?sslmode=disable");
+        let url = format!("{credentials}@{place}&options=-csearch_path%3D{schema}");
         Address::parse(&url).unwrap()
     }
 

@@ -55,7 +55,8 @@ async fn citus_is_refused() {
     tokio::spawn(connection);
     // Its packages are not here; what is looked at is whether the extension is in the database.
     let pretend = "INSERT INTO pg_extension
-        SELECT (oid::bigint + 1000000)::oid, 'citus', extowner, extnamespace, extrelocatable, extversion
+        SELECT (oid::bigint + 1000000)::oid, 'citus', extowner, extnamespace, extrelocatable,
+            extversion
         FROM pg_extension WHERE extname = 'plpgsql'";
     client.batch_execute(pretend).await.unwrap();
     let refusal = refusal(&Address::parse(&url).unwrap()).await;
