@@ -3,7 +3,8 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use tessera_core::engine::Engine;
+use tessera_core::engine::{Engine, EngineError};
+use tessera_storage::copy::holds_unfinished_copy;
 use tessera_storage::{EngineConfig, PostgresEngine};
 
 use crate::error::Error;
@@ -27,8 +28,25 @@ pub(crate) fn place(config: &Config) -> String {
     }
 }
 
-/// Opens the engine that `config` asks for.
+/// Opens the engine that `config` asks for, unless its data is not whole.
 pub(crate) async fn open(config: &Config) -> Result<Arc<dyn Engine>, Error> {
+    let engine = open_any(config).await?;
+    let failed = |error: EngineError| Error::Failed(error.to_string());
+    if holds_unfinished_copy(engine.as_ref())
+        .await
+        .map_err(failed)?
+    {
+        engine.close().await.map_err(failed)?;
+        return Err(Error::Failed(format!(
+            "{} holds a copy that was not finished: give the same tessera copy command again",
+            place(config)
+        )));
+    }
+    Ok(engine)
+}
+
+/// Opens the engine that `config` asks for, whatever is in it.
+pub(crate) async fn open_any(config: &Config) -> Result<Arc<dyn Engine>, Error> {
     let embedded = match config.engine() {
         EngineChoice::Memory => EngineConfig::Memory,
         EngineChoice::Rocks => EngineConfig::Rocks {

@@ -7,6 +7,7 @@
 //! `tests/contract.rs` holds all to the same behaviour, `tests/crash.rs` the embedded durable one
 //! to what it acknowledged.
 
+pub mod copy;
 mod postgres;
 mod rocks;
 

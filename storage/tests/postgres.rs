@@ -4,6 +4,8 @@
 
 #[path = "postgres/cluster.rs"]
 mod cluster;
+#[path = "postgres/copying.rs"]
+mod copying;
 #[path = "postgres/failover.rs"]
 mod failover;
 #[path = "postgres/keys.rs"]

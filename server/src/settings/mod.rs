@@ -19,6 +19,7 @@ use tracing_subscriber::filter::LevelFilter;
 
 use crate::front_ends;
 pub(crate) use resolve::{Origin, Settings, Sources};
+pub(crate) use value::engine as parse_engine;
 
 /// What the server runs with, parsed and checked.
 #[derive(Clone, Debug, PartialEq)]

@@ -19,7 +19,7 @@ pub(super) fn one_of<T: Copy>(text: &str, choices: &[(&str, T)]) -> Option<T> {
         .map(|(_, value)| *value)
 }
 
-pub(super) fn engine(text: &str) -> Option<EngineChoice> {
+pub(crate) fn engine(text: &str) -> Option<EngineChoice> {
     match text {
         "rocks" => Some(EngineChoice::Rocks),
         "memory" => Some(EngineChoice::Memory),

@@ -195,16 +195,16 @@ impl<'a> Attempt<'a> {
             })
     }
 
-    /// The deleted keys for which no value was there. They may hold a tally, which is spread over
-    /// rows of which some may be newer.
+    /// The deleted keys for which no value was there, or one that may be a tally, which is spread
+    /// over rows of which some may be newer.
     fn missing(&self, deleted: &[Row]) -> Result<Vec<&'a [u8]>, Error> {
         let heads = &self.plan.deletes.heads;
         let mut is_missing = vec![true; heads.len()];
         for row in deleted {
             let position = usize::try_from(row.try_get::<_, i64>(0)? - 1).unwrap_or(usize::MAX);
-            let was_tally: bool = row.try_get(1)?;
+            let may_be_tally: bool = row.try_get(1)?;
             if let Some(is_missing) = is_missing.get_mut(position) {
-                *is_missing &= was_tally;
+                *is_missing = may_be_tally;
             }
         }
         let missing = heads.iter().zip(is_missing);

@@ -1,7 +1,5 @@
 //! From rows of the table to values and pages of entries.
 
-use std::collections::HashMap;
-
 use bytes::Bytes;
 use tessera_core::engine::{Page, Scan};
 use tessera_core::write_set::Tally;
@@ -9,45 +7,67 @@ use tokio_postgres::{Error, Row};
 
 use super::stored_key::join;
 
-/// The value that rows of one key make up: one row, or what each slot added to a tally. `first` is
-/// the column in which value, items and bytes begin.
+/// The value that rows of one key make up. Value, items and bytes are the columns from `first` on.
 pub(super) fn value(rows: &[Row], first: usize) -> Result<Option<Bytes>, Error> {
-    let mut sum: Option<Tally> = None;
+    let mut found = None;
     for row in rows {
-        match tally(row, first + 1)? {
-            Some(added) => sum = Some(sum.unwrap_or_default().plus(added)),
-            None => return plain(row, first),
-        }
+        found = merged(found, row, first)?;
     }
-    Ok(sum.map(|sum| Bytes::copy_from_slice(&sum.encode())))
+    Ok(found.map(Stored::into_bytes))
 }
 
 /// The values of many keys from rows that begin with the key's position, counted from 1.
 pub(super) fn values(rows: &[Row], count: usize) -> Result<Vec<Option<Bytes>>, Error> {
-    let mut found = vec![None; count];
-    let mut sums: HashMap<usize, Tally> = HashMap::new();
+    let mut found: Vec<Option<Stored>> = vec![None; count];
     for row in rows {
         let position: i64 = row.try_get(0)?;
         let place = usize::try_from(position - 1).unwrap_or(usize::MAX);
-        match tally(row, 2)? {
-            None => {
-                let value = plain(row, 1)?;
-                if let Some(found) = found.get_mut(place) {
-                    *found = value;
-                }
-            }
-            Some(added) => {
-                let sum = sums.entry(place).or_default();
-                *sum = sum.plus(added);
-            }
-        }
-    }
-    for (place, sum) in sums {
         if let Some(found) = found.get_mut(place) {
-            *found = Some(Bytes::copy_from_slice(&sum.encode()));
+            *found = merged(found.take(), row, 1)?;
         }
     }
-    Ok(found)
+    Ok(found
+        .into_iter()
+        .map(|found| found.map(Stored::into_bytes))
+        .collect())
+}
+
+/// What a key holds: a value, or the sum of what was added.
+#[derive(Clone)]
+enum Stored {
+    Plain(Bytes),
+    Sum(Tally),
+}
+
+impl Stored {
+    fn into_bytes(self) -> Bytes {
+        match self {
+            Self::Plain(value) => value,
+            Self::Sum(sum) => Bytes::copy_from_slice(&sum.encode()),
+        }
+    }
+
+    fn into_tally(self) -> Tally {
+        match self {
+            Self::Plain(value) => Tally::decode(&value).unwrap_or_default(),
+            Self::Sum(sum) => sum,
+        }
+    }
+}
+
+/// With one more row of the same key. A tally that came with a copy is a value to which is added.
+fn merged(known: Option<Stored>, row: &Row, first: usize) -> Result<Option<Stored>, Error> {
+    let items: Option<i64> = row.try_get(first + 1)?;
+    let bytes: Option<i64> = row.try_get(first + 2)?;
+    let value: Option<&[u8]> = row.try_get(first)?;
+    let new = match items.zip(bytes) {
+        Some((items, bytes)) => Some(Stored::Sum(Tally { items, bytes })),
+        None => value.map(|value| Stored::Plain(Bytes::copy_from_slice(value))),
+    };
+    Ok(match (known, new) {
+        (Some(known), Some(new)) => Some(Stored::Sum(known.into_tally().plus(new.into_tally()))),
+        (known, new) => known.or(new),
+    })
 }
 
 /// A page as far as its rows tell.
@@ -74,43 +94,32 @@ pub(super) fn is_long(row: &Row) -> Result<bool, Error> {
 
 /// Makes a page of the rows of a scan: key, mark, tail, value, items, bytes.
 pub(super) fn draft(rows: &[Row], scan: &Scan) -> Result<Draft, Error> {
-    let mut entries: Vec<(Bytes, Bytes)> = Vec::with_capacity(rows.len());
-    let mut sum: Option<Tally> = None;
+    let mut found: Vec<(Bytes, Option<Stored>)> = Vec::with_capacity(rows.len());
     let mut bytes = 0;
     for row in rows {
         let key = join(row.try_get(0)?, row.try_get(2)?);
-        let added = tally(row, 4)?;
-        let (so_far, is_same_tally) = match (sum, entries.last()) {
-            (Some(sum), Some((last, _))) => (sum, added.is_some() && *last == key),
-            _ => (Tally::default(), false),
-        };
-        sum = added.map(|added| {
-            if is_same_tally {
-                so_far.plus(added)
-            } else {
-                added
-            }
-        });
-        let value = match sum {
-            _ if scan.keys_only => Bytes::new(),
-            Some(sum) => Bytes::copy_from_slice(&sum.encode()),
-            None => plain(row, 3)?.unwrap_or_default(),
-        };
-        bytes += key.len() + value.len();
-        if is_same_tally {
-            entries.pop();
+        let value: Option<&[u8]> = row.try_get(3)?;
+        bytes += key.len() + value.map_or(0, <[u8]>::len);
+        match found.last_mut() {
+            Some((last, stored)) if *last == key => *stored = merged(stored.take(), row, 3)?,
+            _ => found.push((key, merged(None, row, 3)?)),
         }
-        entries.push((key, value));
     }
     let was_cut = rows.len() >= row_limit(scan) || bytes >= byte_limit(scan);
-    let mut has_part_of_tally = false;
-    if was_cut && sum.is_some() {
-        has_part_of_tally = entries.len() == 1;
-        if !has_part_of_tally {
-            entries.pop();
-        }
+    let is_in_parts = was_cut && !scan.keys_only && rows.last().map_or(Ok(false), may_be_tally)?;
+    let has_part_of_tally = is_in_parts && found.len() == 1;
+    if is_in_parts && !has_part_of_tally {
+        found.pop();
     }
-    entries.truncate(scan.max_rows.max(1));
+    found.truncate(scan.max_rows.max(1));
+    let value = |stored: Option<Stored>| match stored {
+        Some(stored) if !scan.keys_only => stored.into_bytes(),
+        _ => Bytes::new(),
+    };
+    let entries = found
+        .into_iter()
+        .map(|(key, stored)| (key, value(stored)))
+        .collect();
     Ok(Draft {
         page: Page {
             entries,
@@ -120,15 +129,9 @@ pub(super) fn draft(rows: &[Row], scan: &Scan) -> Result<Draft, Error> {
     })
 }
 
-fn plain(row: &Row, column: usize) -> Result<Option<Bytes>, Error> {
-    let value: Option<&[u8]> = row.try_get(column)?;
-    Ok(value.map(Bytes::copy_from_slice))
-}
-
-fn tally(row: &Row, column: usize) -> Result<Option<Tally>, Error> {
-    let items: Option<i64> = row.try_get(column)?;
-    let bytes: Option<i64> = row.try_get(column + 1)?;
-    Ok(items
-        .zip(bytes)
-        .map(|(items, bytes)| Tally { items, bytes }))
+/// Whether the key of this row may have other rows.
+fn may_be_tally(row: &Row) -> Result<bool, Error> {
+    let items: Option<i64> = row.try_get(4)?;
+    let value: Option<&[u8]> = row.try_get(3)?;
+    Ok(items.is_some() || value.is_some_and(|value| value.len() == Tally::ENCODED_LEN))
 }

@@ -11,7 +11,7 @@ use bytes::Bytes;
 use tessera_core::engine::{
     BoxFuture, CommitOutcome, EngineError, EngineResult, KeyRange, Page, Scan, Snapshot,
 };
-use tessera_core::write_set::WriteSet;
+use tessera_core::write_set::{Tally, WriteSet};
 use tokio_postgres::types::ToSql;
 use tokio_postgres::{Row, Statement};
 
@@ -49,9 +49,11 @@ impl Seen {
         self.0.get(key).copied()
     }
 
-    fn note(&mut self, key: Bytes, is_present: bool) {
-        if self.0.len() < MAX_SEEN {
-            self.0.insert(key, is_present);
+    /// A tally is not noted: it is in several rows, of which some may be newer than the snapshot.
+    fn note(&mut self, key: Bytes, value: Option<&Bytes>) {
+        let may_be_tally = value.is_some_and(|value| value.len() == Tally::ENCODED_LEN);
+        if self.0.len() < MAX_SEEN && !may_be_tally {
+            self.0.insert(key, value.is_some());
         }
     }
 }
@@ -120,9 +122,9 @@ impl PostgresSnapshot {
         Ok(rows)
     }
 
-    fn note(&self, key: Bytes, is_present: bool) {
+    fn note(&self, key: Bytes, value: Option<&Bytes>) {
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
-        seen.note(key, is_present);
+        seen.note(key, value);
     }
 
     async fn read(&self, key: &[u8]) -> EngineResult<Option<Bytes>> {
@@ -132,7 +134,7 @@ impl PostgresSnapshot {
             .query(|statements| &statements.get, &[&stored.head, &first, &last])
             .await?;
         let value = page::value(&rows, 0).map_err(|error| engine_error(&error))?;
-        self.note(Bytes::copy_from_slice(key), value.is_some());
+        self.note(Bytes::copy_from_slice(key), value.as_ref());
         Ok(value)
     }
 
@@ -149,7 +151,7 @@ impl PostgresSnapshot {
             .await?;
         let values = page::values(&rows, keys.len()).map_err(|error| engine_error(&error))?;
         for (key, value) in keys.iter().zip(&values) {
-            self.note(key.clone(), value.is_some());
+            self.note(key.clone(), value.as_ref());
         }
         Ok(values)
     }
@@ -175,13 +177,15 @@ impl PostgresSnapshot {
             }
         }
         let mut draft = draft(&rows, scan).map_err(|error| engine_error(&error))?;
-        if draft.has_part_of_tally && !scan.keys_only {
+        if draft.has_part_of_tally {
             for (key, value) in &mut draft.page.entries {
                 *value = self.read(key).await?.unwrap_or_default();
             }
         }
-        for (key, _) in &draft.page.entries {
-            self.note(key.clone(), true);
+        if !scan.keys_only {
+            for (key, value) in &draft.page.entries {
+                self.note(key.clone(), Some(value));
+            }
         }
         Ok(draft.page)
     }

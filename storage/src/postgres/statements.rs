@@ -65,7 +65,7 @@ const PUT: &str = "WITH input AS (
 const DELETE: &str = "DELETE FROM tessera_entry e
     USING unnest($1::bytea[], $2::bytea[]) WITH ORDINALITY u(key, mark, position)
     WHERE e.key = u.key AND (e.mark = u.mark OR (u.mark = '' AND e.items IS NOT NULL))
-    RETURNING u.position, e.items IS NOT NULL";
+    RETURNING u.position, e.items IS NOT NULL OR octet_length(e.value) = 16";
 
 const DELETE_RANGE: &str = "DELETE FROM tessera_entry
     WHERE key >= $1 AND key <= $3

@@ -112,12 +112,16 @@ async fn a_tally_is_deleted_with_all_that_was_added_or_not_at_all() {
     let one = Tally { items: 1, bytes: 1 };
     let add = || writes(|set| set.add(bytes("tally"), one));
     apply(&engine, add()).await;
-    for delete in [
-        writes(|set| set.delete(bytes("tally"))),
-        writes(|set| set.delete_range(KeyRange::prefix(bytes("t")))),
+    let delete = || writes(|set| set.delete(bytes("tally")));
+    let delete_range = || writes(|set| set.delete_range(KeyRange::prefix(bytes("t"))));
+    for (delete, read) in [
+        (delete(), "other"),
+        (delete_range(), "other"),
+        (delete(), "tally"),
+        (delete_range(), "tally"),
     ] {
         let snapshot = engine.snapshot().await.unwrap();
-        snapshot.get(b"begin").await.unwrap();
+        snapshot.get(read.as_bytes()).await.unwrap();
         // While the snapshot holds its connection, this comes from another one.
         apply(&engine, add()).await;
         let outcome = snapshot.commit(delete).await.unwrap();
@@ -158,22 +162,28 @@ async fn pages_never_hold_a_part_of_a_tally() {
         snapshot.get(b"begin").await.unwrap();
         held.push(snapshot);
     }
+    // As a copy leaves a tally behind: a value, to which is added.
+    let start = Bytes::copy_from_slice(&Tally { items: 3, bytes: 3 }.encode());
+    apply(&engine, writes(|set| set.put(bytes("b"), start))).await;
+    let add = |name: &str| writes(|set| set.add(bytes(name), Tally { items: 3, bytes: 3 }));
+    apply(&engine, add("c")).await;
     for name in ["a", "d"] {
         apply(&engine, put(name, "plain")).await;
     }
-    let sum = Bytes::copy_from_slice(&Tally { items: 5, bytes: 5 }.encode());
+    let sum = Bytes::copy_from_slice(&Tally { items: 8, bytes: 8 }.encode());
     for max_rows in 1..6 {
         for reverse in [false, true] {
             let mut scan = Scan::new(KeyRange::all());
             (scan.max_rows, scan.reverse) = (max_rows, reverse);
             assert_eq!(found(&engine, scan.clone()).await.len(), 4);
             let snapshot = engine.snapshot().await.unwrap();
-            let start = if reverse { "d" } else { "b" };
             scan.range.start = bytes("b");
             scan.range.end = Some(bytes(if reverse { "d" } else { "z" }));
             let page = snapshot.scan(&scan).await.unwrap();
             let (_, value) = page.entries.first().unwrap();
-            assert_eq!(*value, sum, "{max_rows} {reverse} {start}");
+            assert_eq!(*value, sum, "{max_rows} {reverse}");
+            let both = snapshot.multi_get(&[bytes("c"), bytes("b")]).await;
+            assert_eq!(both.unwrap(), [Some(sum.clone()), Some(sum.clone())]);
         }
     }
 }
