@@ -19,9 +19,11 @@ pub mod clients;
 mod error;
 pub mod http;
 mod output;
+mod postgres;
 mod process;
 mod server;
 
 pub use error::Error;
+pub use postgres::Postgres;
 pub use process::Process;
 pub use server::Server;

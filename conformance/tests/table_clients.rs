@@ -1,9 +1,9 @@
-//! The Table front end as its clients see it: as Table storage, over plain sockets and over TLS,
-//! and as Cosmos.
+//! The Table front end as its clients see it: as Table storage, over plain sockets and over TLS, on
+//! both kinds of engine, and as Cosmos.
 #![cfg(test)]
 
 use tessera_conformance::clients::{Client, Issuer};
-use tessera_conformance::{Error, Server};
+use tessera_conformance::{Error, Postgres, Server};
 
 /// The account of every storage emulator.
 const ACCOUNT: &str = "devstoreaccount1";
@@ -30,6 +30,14 @@ fn walk_tls(client: Client) -> Result<(), Error> {
     let server = Server::start_tls(folder.path(), &options)?;
     // Clients send tokens over TLS only.
     let client = client.with(["--token".as_ref(), issuer.token().as_os_str()]);
+    walk(client, server)
+}
+
+/// The database stops when this is dropped, so the walks on it are one test.
+fn walk_postgres(postgres: &Postgres, name: &str, client: Client) -> Result<(), Error> {
+    let place = postgres.place(name)?;
+    let server = Server::start(&["--engine", &place])?;
+    assert!(server.output().contains("postgres: other servers may use"));
     walk(client, server)
 }
 
@@ -87,4 +95,12 @@ fn javascript_sdk_on_cosmos() -> Result<(), Error> {
 #[test]
 fn curl_on_cosmos() -> Result<(), Error> {
     walk_cosmos(Client::script("table/curl"))
+}
+
+#[test]
+fn all_on_postgresql() -> Result<(), Error> {
+    let postgres = Postgres::start()?;
+    walk_postgres(&postgres, "curl", Client::script("table/curl"))?;
+    walk_postgres(&postgres, "python", Client::python("table/python")?)?;
+    walk_postgres(&postgres, "javascript", Client::node("table/javascript")?)
 }

@@ -4,10 +4,12 @@
 //! commit against the moment it was taken. What an engine owes:
 //!
 //! * **Snapshot reads.** Everything read through one [`Snapshot`] is of one moment, and a snapshot
-//!   taken after a commit was answered sees that commit.
+//!   taken after a commit was answered sees that commit. Where others write to the same data
+//!   ([`Capabilities::shared`]), that moment may be as late as the first read or the commit.
 //! * **First committer wins.** A commit is refused with [`CommitOutcome::Conflict`] when a key it
 //!   puts, deletes, guards or covers with a range delete was changed by a commit after its
-//!   snapshot. Refusing more than that is allowed, refusing less is not. Tallies never conflict.
+//!   snapshot, or came or went. Refusing more than that is allowed, refusing less is not. Tallies
+//!   never conflict.
 //! * **All or nothing.** A commit is seen whole by every later snapshot, also after a crash. It is
 //!   durable when answered, as far as the engine's durability setting says;
 //!   [`WriteSet::demand_sync`] always syncs.

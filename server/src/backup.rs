@@ -9,18 +9,29 @@ use tokio::fs;
 use tokio::runtime::Runtime;
 
 use crate::error::Error;
-use crate::settings::Settings;
+use crate::settings::{EngineChoice, Origin, Settings};
 use crate::{control, output, storage, telemetry};
 
 /// Has the data that `settings` name copied to `target`: by the server that runs on it, or by this
 /// process when none does.
 pub(crate) fn command(settings: &Settings, target: &Path) -> Result<(), Error> {
     let config = &settings.config;
-    if config.memory {
-        return Err(Error::Settings(format!(
-            "memory = true ({}) keeps nothing on disk, so there is nothing to back up",
-            settings.origin("memory")
-        )));
+    match config.engine() {
+        EngineChoice::Rocks => {}
+        EngineChoice::Memory => {
+            let origins = [settings.origin("memory"), settings.origin("engine")];
+            let origin = origins.iter().find(|origin| **origin != Origin::Default);
+            return Err(Error::Settings(format!(
+                "the memory engine ({}) keeps nothing on disk, so there is nothing to back up",
+                origin.unwrap_or(&Origin::Default)
+            )));
+        }
+        EngineChoice::Postgres(address) => {
+            return Err(Error::Settings(format!(
+                "the data is in {address} (engine, {}): back it up with pg_dump or pg_basebackup",
+                settings.origin("engine")
+            )));
+        }
     }
     let absolute = |path: &Path| {
         std::path::absolute(path)
@@ -59,7 +70,7 @@ async fn run_alone(settings: &Settings, data: &Path, target: &Path) -> Result<St
             data.display()
         )));
     }
-    let engine = storage::open(&settings.config)?;
+    let engine = storage::open(&settings.config).await?;
     let copied = run(engine.as_ref(), data, target)
         .await
         .map_err(Error::Failed);

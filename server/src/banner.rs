@@ -7,7 +7,7 @@ use tessera_frontend::Listener;
 use tessera_storage::Durability;
 
 use crate::front_ends::{self, Endpoint, Trust};
-use crate::settings::Config;
+use crate::settings::{Config, EngineChoice};
 use crate::tls::Tls;
 use crate::{VERSION, storage};
 
@@ -44,14 +44,20 @@ pub(crate) fn text(banner: &Banner<'_>) -> String {
 fn data(banner: &Banner<'_>) -> String {
     match banner.data {
         Some(folder) => folder.display().to_string(),
-        None => "in memory only: gone when the server stops".to_owned(),
+        None if *banner.config.engine() == EngineChoice::Memory => {
+            "in memory only: gone when the server stops".to_owned()
+        }
+        None => storage::place(banner.config),
     }
 }
 
 fn engine(config: &Config) -> String {
     let name = storage::name(config);
+    if let EngineChoice::Postgres(_) = config.engine() {
+        return format!("{name}: other servers may use the same data");
+    }
     match config.durability {
-        _ if config.memory => name.to_owned(),
+        _ if *config.engine() == EngineChoice::Memory => name.to_owned(),
         Durability::Group => format!("{name}, durability group: every answered write is on disk"),
         Durability::Periodic => {
             format!("{name}, durability periodic: a crash may lose the last moments")

@@ -8,7 +8,7 @@ use clap::{Arg, ArgAction, ArgMatches, value_parser};
 
 use crate::error::Error;
 use crate::settings::{self, Kind, Setting, Settings, Sources};
-use crate::{VERSION, backup, output, serve};
+use crate::{VERSION, backup, copy, output, serve};
 
 /// One command. Adding one is its file and its row in [`COMMANDS`].
 struct Command {
@@ -44,6 +44,20 @@ const COMMANDS: &[Command] = &[
         run: |settings, matches, _| match matches.get_one::<PathBuf>("DIR") {
             Some(target) => backup::command(settings, target),
             None => Err(Error::Settings("backup needs a folder".to_owned())),
+        },
+    },
+    Command {
+        name: "copy",
+        about: "Copy all data from one engine to another, which must be empty; after an \
+                interruption, go on",
+        takes: |setting| setting.name == "engine-connections",
+        arguments: || vec![engine(FROM), engine(TO)],
+        run: |settings, matches, _| {
+            let given = |name| matches.get_one::<String>(name);
+            match (given(FROM), given(TO)) {
+                (Some(from), Some(to)) => copy::command(settings, from, to),
+                _ => Err(Error::Settings("copy needs --from and --to".to_owned())),
+            }
         },
     },
 ];
@@ -122,6 +136,17 @@ fn config_file() -> Arg {
 }
 
 const CONFIG: &str = "config";
+
+const FROM: &str = "from";
+const TO: &str = "to";
+
+fn engine(name: &'static str) -> Arg {
+    Arg::new(name)
+        .long(name)
+        .required(true)
+        .value_name("ENGINE")
+        .help("A data folder that no server has open, or postgres://USER:PASSWORD@HOST/DATABASE")
+}
 
 fn target() -> Arg {
     Arg::new("DIR")

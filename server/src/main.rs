@@ -8,6 +8,7 @@ mod backup;
 mod banner;
 mod cli;
 mod control;
+mod copy;
 mod error;
 mod front_ends;
 mod listener;

@@ -21,7 +21,7 @@ use crate::control::Control;
 use crate::error::Error;
 use crate::front_ends::{self, Row, Services};
 use crate::listener::{Acceptor, Reserved};
-use crate::settings::{Config, Settings};
+use crate::settings::{Config, EngineChoice, Settings};
 use crate::signals::Signals;
 use crate::tls::Tls;
 use crate::{VERSION, open_files, output, storage, telemetry};
@@ -50,7 +50,7 @@ async fn serve(settings: &Settings, started: Instant) -> Result<(), Error> {
     let reserved = reserve(config)?;
     open_files::prepare(config.max_connections * reserved.len());
 
-    let engine = storage::open(config)?;
+    let engine = storage::open(config).await?;
     let served = serve_data(settings, started, engine.clone(), (reserved, given)).await;
     let closed = engine.close().await.map_err(|error| {
         Error::Failed(format!(
@@ -77,7 +77,7 @@ async fn serve_data(
     let store = Store::open(engine, options).await.map_err(|error| {
         Error::Failed(format!(
             "cannot use the data in {}: {error}",
-            config.data.display()
+            storage::place(config)
         ))
     })?;
     let background = Background::start(store.clone());
@@ -182,7 +182,7 @@ impl Server<'_> {
     }
 
     fn data_folder(&self) -> Result<Option<PathBuf>, Error> {
-        if self.config.memory {
+        if *self.config.engine() != EngineChoice::Rocks {
             return Ok(None);
         }
         let data = &self.config.data;

@@ -2,10 +2,13 @@
 //!
 //! * [`MemoryEngine`]: an ordered map; the reference for tests, and `tessera serve --memory`.
 //! * [`RocksEngine`]: RocksDB under a commit thread of our own; the default.
+//! * [`PostgresEngine`]: a PostgreSQL database, which several servers may share.
 //!
-//! `tests/contract.rs` holds both to the same behaviour, `tests/crash.rs` the durable one to what
-//! it acknowledged.
+//! `tests/contract.rs` holds all to the same behaviour, `tests/crash.rs` the embedded durable one
+//! to what it acknowledged.
 
+pub mod copy;
+mod postgres;
 mod rocks;
 
 use std::path::PathBuf;
@@ -14,11 +17,12 @@ use std::sync::Arc;
 use tessera_core::engine::Engine;
 pub use tessera_core::memory::MemoryEngine;
 
+pub use crate::postgres::{Address, ConnectError, PostgresEngine};
 pub use crate::rocks::{
     GroupReceiver, GroupSender, OpenError, RocksEngine, group_queue, rocks_options,
 };
 
-/// Which engine to open, and how.
+/// Which embedded engine to open, and how.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum EngineConfig {
     /// Everything in memory, gone with the process.
@@ -45,7 +49,7 @@ pub enum Durability {
     Periodic,
 }
 
-/// Opens an engine. Blocks while RocksDB replays its log.
+/// Opens an embedded engine. Blocks while RocksDB replays its log.
 pub fn open(config: &EngineConfig) -> Result<Arc<dyn Engine>, OpenError> {
     Ok(match config {
         EngineConfig::Memory => Arc::new(MemoryEngine::new()),

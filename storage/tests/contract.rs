@@ -4,6 +4,10 @@
 //! engine. Adding one is a function in `contract/` and its name in the list below.
 
 #[cfg(test)]
+#[path = "postgres/cluster.rs"]
+#[expect(dead_code, reason = "tests/postgres.rs uses the rest of it")]
+mod cluster;
+#[cfg(test)]
 #[path = "contract/harness.rs"]
 mod harness;
 #[cfg(test)]
@@ -22,6 +26,7 @@ macro_rules! contract {
         contract!(@engine memory Memory $($($module $behaviour)*)*);
         contract!(@engine rocks_group RocksGroup $($($module $behaviour)*)*);
         contract!(@engine rocks_periodic RocksPeriodic $($($module $behaviour)*)*);
+        contract!(@engine postgres Postgres $($($module $behaviour)*)*);
     };
     (@engine $engine:ident $kind:ident $($module:ident $behaviour:ident)*) => {
         #[cfg(test)]

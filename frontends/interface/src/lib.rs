@@ -72,7 +72,7 @@ impl Shutdown {
 pub struct About {
     /// The server's version.
     pub version: &'static str,
-    /// Which engine holds the data: "rocks" or "memory".
+    /// Which engine holds the data: "rocks", "memory" or "postgres".
     pub engine: &'static str,
     /// When the process started.
     pub started: Instant,

@@ -14,16 +14,19 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use tessera_storage::Durability;
+use tessera_storage::{Address, Durability};
 use tracing_subscriber::filter::LevelFilter;
 
 use crate::front_ends;
-pub(crate) use resolve::{Settings, Sources};
+pub(crate) use resolve::{Origin, Settings, Sources};
+pub(crate) use value::engine as parse_engine;
 
 /// What the server runs with, parsed and checked.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Config {
     pub(crate) memory: bool,
+    pub(crate) engine: EngineChoice,
+    pub(crate) engine_connections: usize,
     pub(crate) data: PathBuf,
     pub(crate) durability: Durability,
     pub(crate) memory_limit_bytes: usize,
@@ -39,6 +42,14 @@ pub(crate) struct Config {
     pub(crate) tls_self_signed: bool,
     pub(crate) log: LogFormat,
     pub(crate) log_level: LevelFilter,
+}
+
+/// Where the data is kept, unless `memory` says otherwise.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum EngineChoice {
+    Rocks,
+    Memory,
+    Postgres(Box<Address>),
 }
 
 /// How log lines are written.
@@ -143,7 +154,7 @@ pub(crate) fn all() -> Vec<Setting> {
 }
 
 /// How many rows of [`FIXED`] are about data; the front ends' settings follow them.
-const DATA_SETTINGS: usize = 4;
+const DATA_SETTINGS: usize = 6;
 
 const FIXED: &[Setting] = &[
     Setting {
@@ -155,6 +166,36 @@ const FIXED: &[Setting] = &[
         help: "Keep everything in memory and nothing on disk; all is gone when the server stops",
         allowed: "true or false",
         apply: Apply::Field(|config, text| value::switch(text).map(|on| config.memory = on)),
+    },
+    Setting {
+        name: "engine",
+        kind: Kind::Text,
+        placeholder: "rocks|memory|postgres://…",
+        // The address of a database has a password in it.
+        secret: true,
+        default: None,
+        help: "What keeps the data: rocks, in the folder data; memory; or a PostgreSQL database, \
+               postgres://USER:PASSWORD@HOST:PORT/DATABASE, which several servers may share. \
+               rocks if not set",
+        allowed: "rocks, memory, or an address such as postgres://ada:secret@db1,db2:5433/shop",
+        apply: Apply::Field(|config, text| {
+            config.engine = value::engine(text)?;
+            Some(())
+        }),
+    },
+    Setting {
+        name: "engine-connections",
+        kind: Kind::Number,
+        placeholder: "N",
+        secret: false,
+        default: Some("32"),
+        help: "How many connections to a PostgreSQL database are open at most",
+        allowed: "a whole number from 1 to 10000",
+        apply: Apply::Field(|config, text| {
+            let count = text.parse().ok();
+            config.engine_connections = count.filter(|count| (1..=10_000).contains(count))?;
+            Some(())
+        }),
     },
     Setting {
         name: "data",
@@ -336,10 +377,21 @@ const LEVELS: &[(&str, LevelFilter)] = &[
 ];
 
 impl Config {
+    /// The engine in force.
+    pub(crate) fn engine(&self) -> &EngineChoice {
+        if self.memory {
+            &EngineChoice::Memory
+        } else {
+            &self.engine
+        }
+    }
+
     /// What the rows fill in: each row with a default overwrites its field.
     fn blank() -> Self {
         Self {
             memory: false,
+            engine: EngineChoice::Rocks,
+            engine_connections: 0,
             data: PathBuf::new(),
             durability: Durability::Group,
             memory_limit_bytes: 0,

@@ -125,6 +125,13 @@ impl Settings {
 
     fn check_together(&self) -> Result<(), Error> {
         let config = &self.config;
+        if config.memory && self.origin("engine") != Origin::Default {
+            return Err(Error::Settings(format!(
+                "memory = true ({}) and engine ({}) exclude each other: choose one",
+                self.origin("memory"),
+                self.origin("engine")
+            )));
+        }
         let problem = match (&config.tls_cert, &config.tls_key) {
             (Some(_), None) => {
                 format!(
@@ -223,6 +230,8 @@ mod tests {
             "memory" | "tls-self-signed" => "true",
             "data" => "/some where/\"quoted\"",
             "durability" => "periodic",
+            "engine" => "postgres://ada:secret@db/shop",
+            "engine-connections" => "8",
             "memory-limit" => "1GB",
             "max-connections" => "7",
             "idle-timeout" => "off",
@@ -231,6 +240,11 @@ mod tests {
             "tls-key" => "/key.pem",
             "log" => "json",
             "log-level" => "trace",
+            "table-mode" => "cosmos",
+            "table-accounts" => "ada:c2VjcmV0",
+            "table-bearer-issuer" => "https://issuer.example",
+            "table-bearer-keys" => "/keys.json",
+            "table-bearer-audience" => "https://audience.example",
             name if setting.placeholder == "ADDR" => match name {
                 "console" => "[::1]:0",
                 _ => "off",
@@ -239,11 +253,12 @@ mod tests {
         }
     }
 
-    /// A certificate and a self-signed one exclude each other; leave one of them out.
+    /// A certificate and a self-signed one exclude each other; leave one of them out. Secrets are
+    /// not printed.
     fn compatible_settings() -> impl Iterator<Item = Setting> {
         all()
             .into_iter()
-            .filter(|setting| setting.name != "tls-self-signed")
+            .filter(|setting| setting.name != "tls-self-signed" && !setting.secret)
     }
 
     fn resolve_file(toml: &str, sources: Sources) -> Settings {
@@ -309,6 +324,27 @@ mod tests {
             }
             assert_ne!(config, default, "{}", setting.name);
         }
+    }
+
+    #[test]
+    fn two_engines_exclude_each_other_and_the_password_is_not_shown() {
+        let address = "postgres://ada:secret@db/shop".to_owned();
+        let flags = BTreeMap::from([("engine", address)]);
+        let settings = Settings::resolve(&Sources {
+            flags: flags.clone(),
+            ..Sources::default()
+        })
+        .unwrap();
+        assert!(!settings.to_toml().contains("secret"));
+        assert!(!format!("{settings:?}").contains("secret"));
+        let mut both = flags;
+        both.insert("memory", "true".to_owned());
+        let error = Settings::resolve(&Sources {
+            flags: both,
+            ..Sources::default()
+        });
+        let error = error.unwrap_err().to_string();
+        assert!(error.contains("exclude each other"), "{error}");
     }
 
     #[test]

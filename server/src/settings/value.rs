@@ -4,6 +4,10 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
+use tessera_storage::Address;
+
+use super::EngineChoice;
+
 pub(super) fn switch(text: &str) -> Option<bool> {
     one_of(text, &[("true", true), ("false", false)])
 }
@@ -13,6 +17,16 @@ pub(super) fn one_of<T: Copy>(text: &str, choices: &[(&str, T)]) -> Option<T> {
         .iter()
         .find(|(name, _)| *name == text)
         .map(|(_, value)| *value)
+}
+
+pub(crate) fn engine(text: &str) -> Option<EngineChoice> {
+    match text {
+        "rocks" => Some(EngineChoice::Rocks),
+        "memory" => Some(EngineChoice::Memory),
+        address => Address::parse(address)
+            .ok()
+            .map(|address| EngineChoice::Postgres(Box::new(address))),
+    }
 }
 
 pub(super) fn path(text: &str) -> Option<PathBuf> {
@@ -73,6 +87,24 @@ fn split_unit(text: &str) -> Option<(u64, &str)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn engines() {
+        for (text, expected) in [
+            ("rocks", Some("Rocks")),
+            ("memory", Some("Memory")),
+            (
+                "postgres://ada:secret@db:5433/shop",
+                Some("Postgres(postgres://db:5433/shop)"),
+            ),
+            ("postgres://db/shop?sslmode=sometimes", None),
+            ("mysql://db/shop", None),
+            ("", None),
+        ] {
+            let shown = engine(text).map(|choice| format!("{choice:?}"));
+            assert_eq!(shown.as_deref(), expected, "{text}");
+        }
+    }
 
     #[test]
     fn sizes() {

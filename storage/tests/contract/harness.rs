@@ -10,18 +10,23 @@ use tessera_core::engine::{CommitOutcome, Engine, KeyRange, Scan, Snapshot};
 use tessera_core::write_set::{Tally, WriteSet};
 use tessera_storage::{Durability, EngineConfig};
 
+use crate::cluster::{self, Cluster};
+
 /// The engines under contract.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum EngineKind {
     Memory,
     RocksGroup,
     RocksPeriodic,
+    Postgres,
 }
 
 /// Opens one kind of engine in a folder that goes away with it.
 pub(crate) struct Harness {
     kind: EngineKind,
     folder: TempDir,
+    /// Of a PostgreSQL: the schema for this behaviour alone.
+    schema: String,
 }
 
 impl Harness {
@@ -35,12 +40,20 @@ impl Harness {
         let harness = Self {
             kind,
             folder: tempfile::tempdir().unwrap(),
+            schema: cluster::new_schema_name(),
         };
         runtime.block_on(behaviour(harness));
     }
 
     pub(crate) fn is_durable(&self) -> bool {
         self.kind != EngineKind::Memory
+    }
+
+    pub(crate) fn has_checkpoints(&self) -> bool {
+        matches!(
+            self.kind,
+            EngineKind::RocksGroup | EngineKind::RocksPeriodic
+        )
     }
 
     pub(crate) fn path(&self, name: &str) -> PathBuf {
@@ -57,6 +70,7 @@ impl Harness {
             EngineKind::Memory => return tessera_storage::open(&EngineConfig::Memory).unwrap(),
             EngineKind::RocksGroup => Durability::Group,
             EngineKind::RocksPeriodic => Durability::Periodic,
+            EngineKind::Postgres => return Cluster::shared().open(&self.schema),
         };
         let path = self.path(name);
         let config = EngineConfig::Rocks {
@@ -86,13 +100,19 @@ pub(crate) fn put(key: &str, value: &str) -> WriteSet {
     writes(|set| set.put(bytes(key), bytes(value)))
 }
 
+/// A snapshot of this very moment: one that is shared with others may begin with its first read.
 pub(crate) async fn snapshot(engine: &Arc<dyn Engine>) -> Box<dyn Snapshot> {
-    engine.snapshot().await.unwrap()
+    let snapshot = engine.snapshot().await.unwrap();
+    if engine.capabilities().shared {
+        assert_eq!(snapshot.get(b"never written").await, Ok(None));
+    }
+    snapshot
 }
 
 /// Commits from a fresh snapshot.
 pub(crate) async fn commit(engine: &Arc<dyn Engine>, writes: WriteSet) -> CommitOutcome {
-    snapshot(engine).await.commit(writes).await.unwrap()
+    let snapshot = engine.snapshot().await.unwrap();
+    snapshot.commit(writes).await.unwrap()
 }
 
 /// Commits from a fresh snapshot what cannot conflict.

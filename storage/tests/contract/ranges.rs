@@ -249,15 +249,18 @@ pub(crate) async fn a_range_delete_conflicts_with_a_newer_write_in_it(harness: H
     fill(&engine, &["b", "c"]).await;
     assert!(is_refused(&engine, put("b", "2"), delete_range("a", "c")).await);
     assert!(!is_refused(&engine, put("c", "2"), delete_range("a", "c")).await);
+    assert!(is_refused(&engine, put("absent before", "1"), delete_range("a", "c")).await);
+    apply(&engine, delete_range("a", "c")).await;
     assert_eq!(keys(&engine, KeyRange::all()).await, ["c"]);
 }
 
 pub(crate) async fn a_write_conflicts_with_a_newer_range_delete_over_it(harness: Harness) {
     let engine = harness.open();
-    fill(&engine, &["b", "c"]).await;
+    fill(&engine, &["b", "b1", "c"]).await;
     let guard = |key: &str| writes(|set| set.guard(bytes(key)));
     assert!(is_refused(&engine, delete_range("a", "c"), put("b", "2")).await);
-    assert!(is_refused(&engine, delete_range("a", "c"), guard("absent here")).await);
+    fill(&engine, &["b1"]).await;
+    assert!(is_refused(&engine, delete_range("a", "c"), guard("b1")).await);
     assert!(!is_refused(&engine, delete_range("a", "c"), put("c", "2")).await);
     assert!(!is_refused(&engine, delete_range("a", "c"), guard("c")).await);
     assert_eq!(keys(&engine, KeyRange::all()).await, ["c"]);
@@ -265,8 +268,11 @@ pub(crate) async fn a_write_conflicts_with_a_newer_range_delete_over_it(harness:
 
 pub(crate) async fn overlapping_range_deletes_conflict(harness: Harness) {
     let engine = harness.open();
+    fill(&engine, &["b"]).await;
     assert!(is_refused(&engine, delete_range("a", "c"), delete_range("b", "d")).await);
+    fill(&engine, &["b"]).await;
     assert!(is_refused(&engine, delete_range("b", "d"), delete_range("a", "c")).await);
+    fill(&engine, &["a", "b"]).await;
     assert!(!is_refused(&engine, delete_range("a", "b"), delete_range("b", "c")).await);
 }
 

@@ -1,0 +1,107 @@
+//! `tessera copy`: all data from one engine to another.
+
+use std::io::{IsTerminal, Write};
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use tessera_core::engine::{Engine, KeyRange};
+use tessera_storage::copy::{Copied, copy};
+use tokio::runtime::Runtime;
+
+use crate::error::Error;
+use crate::settings::{Config, EngineChoice, Settings, parse_engine};
+use crate::{output, storage, telemetry};
+
+/// How often the progress is shown.
+const PACE: Duration = Duration::from_millis(200);
+
+/// Copies everything from the engine `from` to the engine `to`, each an address or a data folder.
+pub(crate) fn command(settings: &Settings, from: &str, to: &str) -> Result<(), Error> {
+    telemetry::init(&settings.config);
+    let source = config(&settings.config, from)?;
+    let target = config(&settings.config, to)?;
+    if *source.engine() == EngineChoice::Rocks && !storage::holds_data(&source.data) {
+        return Err(Error::Failed(format!("{from} holds no data to copy")));
+    }
+    let runtime =
+        Runtime::new().map_err(|error| Error::Failed(format!("cannot start threads: {error}")))?;
+    runtime.block_on(async {
+        let source_engine = storage::open_any(&source).await?;
+        let target_engine = storage::open_any(&target).await?;
+        let copied = run(source_engine.as_ref(), target_engine.as_ref()).await;
+        let closed = [source_engine.close().await, target_engine.close().await];
+        let copied = copied?;
+        for closed in closed {
+            closed.map_err(|error| Error::Failed(error.to_string()))?;
+        }
+        let (from, to) = (storage::place(&source), storage::place(&target));
+        output::print(&format!(
+            "Copied {from} to {to}: {} entries, {:.1} MB, {} of them new there; count and \
+             checksum agree.\n",
+            copied.entries,
+            megabytes(copied.bytes),
+            copied.written
+        ))?;
+        Ok(())
+    })
+}
+
+/// The settings with another engine: an address, or else a data folder.
+fn config(config: &Config, text: &str) -> Result<Config, Error> {
+    let mut config = config.clone();
+    config.memory = false;
+    match parse_engine(text) {
+        Some(EngineChoice::Postgres(address)) => config.engine = EngineChoice::Postgres(address),
+        _ if text.contains("://") => {
+            return Err(Error::Settings(
+                "an engine is a data folder, or an address that begins with postgres:// and that \
+                 can be read"
+                    .to_owned(),
+            ));
+        }
+        _ => {
+            config.engine = EngineChoice::Rocks;
+            config.data = PathBuf::from(text);
+        }
+    }
+    Ok(config)
+}
+
+async fn run(from: &dyn Engine, to: &dyn Engine) -> Result<Copied, Error> {
+    let everything = KeyRange::all();
+    let expected = from.approximate_size(&everything).await.unwrap_or(0);
+    let is_watched = std::io::stderr().is_terminal();
+    let mut shown = Instant::now();
+    let copied = copy(from, to, |copied| {
+        if is_watched && shown.elapsed() >= PACE {
+            shown = Instant::now();
+            show(copied, expected);
+        }
+    })
+    .await;
+    if is_watched {
+        // The line with the progress goes away.
+        let _written = write!(std::io::stderr(), "\r\x1b[K").is_ok();
+    }
+    copied.map_err(|error| Error::Failed(format!("not copied: {error}")))
+}
+
+/// One line that is written again and again.
+fn show(copied: Copied, expected: u64) {
+    const WIDTH: u64 = 30;
+    let filled = (copied.bytes * WIDTH)
+        .checked_div(expected)
+        .unwrap_or(0)
+        .min(WIDTH);
+    let bar: String = (0..WIDTH)
+        .map(|place| if place < filled { '#' } else { '.' })
+        .collect();
+    let megabytes = megabytes(copied.bytes);
+    let line = format!("\r[{bar}] {} entries, {megabytes:.1} MB", copied.entries);
+    let _written = std::io::stderr().write_all(line.as_bytes()).is_ok();
+}
+
+#[expect(clippy::cast_precision_loss, reason = "for people, with one digit")]
+fn megabytes(bytes: u64) -> f64 {
+    bytes as f64 / 1e6
+}

@@ -1,0 +1,227 @@
+//! PostgreSQL as an engine: the same server when one machine is not enough.
+//!
+//! All data is in one table ordered by key, see `postgres/stored_key.rs`. A snapshot is a
+//! transaction at REPEATABLE READ, and a commit ends that transaction; the database itself refuses
+//! the second of two writers. Several servers may share one database.
+//!
+//! Tallies never conflict because each connection adds to rows that no other one writes, and
+//! readers take the sum.
+
+mod address;
+mod commit;
+mod connection;
+mod database;
+mod failure;
+mod newer;
+mod page;
+mod pipeline;
+mod plan;
+mod pool;
+mod snapshot;
+mod statements;
+mod stored_key;
+mod tls;
+mod unknown;
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use tessera_core::engine::{
+    BoxFuture, Capabilities, Engine, EngineError, EngineResult, KeyRange, Snapshot, SnapshotScope,
+};
+use tokio::sync::{Mutex, RwLock};
+use tokio_postgres::{Error, SimpleQueryMessage};
+use tracing::{debug, info};
+
+use self::connection::Connection;
+use self::failure::engine_error;
+use self::plan::Bounds;
+use self::pool::Pool;
+use self::snapshot::PostgresSnapshot;
+use self::tls::Tls;
+
+pub use self::address::Address;
+pub use self::database::ConnectError;
+
+const CAPABILITIES: Capabilities = Capabilities {
+    snapshot_scope: SnapshotScope::Global,
+    shared: true,
+    max_key_bytes: 256 << 10,
+    max_value_bytes: 32 << 20,
+    max_transaction_bytes: 256 << 20,
+};
+
+/// Up to how many rows the size of a range is counted and not estimated.
+const COUNTED_ROWS: u64 = 20_000;
+
+/// What speaks the protocol of PostgreSQL on the other side.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Flavour {
+    Postgres,
+    Cockroach,
+    Yugabyte,
+}
+
+impl Flavour {
+    /// How a transaction begins whose reads are of one moment and whose writes do not get lost.
+    fn begin(self) -> &'static str {
+        match self {
+            Self::Postgres => "BEGIN ISOLATION LEVEL REPEATABLE READ",
+            Self::Cockroach | Self::Yugabyte => "BEGIN ISOLATION LEVEL SERIALIZABLE",
+        }
+    }
+}
+
+/// An engine on a database that others may use at the same time.
+pub struct PostgresEngine {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    pool: Arc<Pool>,
+    /// Counts the commits of this engine, from a number that no earlier one can have reached. A
+    /// snapshot includes all that were answered before it was taken.
+    version: AtomicU64,
+    /// Held by each commit, and by closing.
+    commits: RwLock<()>,
+    /// Sees what is newer than the snapshot of others.
+    onlooker: Mutex<Option<Connection>>,
+}
+
+impl PostgresEngine {
+    /// Connects, with at most so many connections at a time, and makes the tables if there are
+    /// none.
+    pub async fn connect(address: &Address, most: usize) -> Result<Self, ConnectError> {
+        let tls = Tls::new(address.roots()).map_err(|cause| ConnectError::Unreachable {
+            address: address.to_string(),
+            cause,
+        })?;
+        let database = database::prepare(address, &tls).await?;
+        info!(product = database.product, "connected to {address}");
+        let pool = Pool::new(address.clone(), tls, database.flavour, most);
+        Ok(Self {
+            shared: Arc::new(Shared {
+                pool: Arc::new(pool),
+                version: AtomicU64::new(database.version),
+                commits: RwLock::default(),
+                onlooker: Mutex::default(),
+            }),
+        })
+    }
+
+    async fn size(&self, range: &KeyRange) -> EngineResult<u64> {
+        self.shared.pool.check_open()?;
+        if range.is_empty() {
+            return Ok(0);
+        }
+        let lease = self.shared.pool.lease().await?;
+        sample(&lease, &Bounds::new(range))
+            .await
+            .map_err(|error| engine_error(&error))
+    }
+
+    /// Takes our rows out of the table of connections. If that fails, they go with time.
+    async fn forget_connections(&self) {
+        let idle = self.shared.pool.take_all_idle();
+        let onlooker = self.shared.onlooker.lock().await.take();
+        let all = idle.iter().map(Arc::as_ref).chain(&onlooker);
+        let ids: Vec<&[u8]> = all.map(|connection| connection.id.as_slice()).collect();
+        if let Some(connection) = idle.first() {
+            let forget = "DELETE FROM tessera_connection WHERE id = ANY($1)";
+            if let Err(error) = connection.client.execute(forget, &[&ids]).await {
+                debug!(%error, "connections were not forgotten");
+            }
+        }
+    }
+}
+
+impl Engine for PostgresEngine {
+    fn snapshot(&self) -> BoxFuture<'_, EngineResult<Box<dyn Snapshot>>> {
+        Box::pin(async {
+            self.shared.pool.check_open()?;
+            let version = self.shared.version.load(Ordering::Acquire);
+            let snapshot = PostgresSnapshot::new(Arc::clone(&self.shared), version);
+            Ok(Box::new(snapshot) as Box<dyn Snapshot>)
+        })
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        CAPABILITIES
+    }
+
+    fn approximate_size<'a>(&'a self, range: &'a KeyRange) -> BoxFuture<'a, EngineResult<u64>> {
+        Box::pin(self.size(range))
+    }
+
+    fn checkpoint<'a>(&'a self, _path: &'a Path) -> BoxFuture<'a, EngineResult<()>> {
+        Box::pin(async {
+            self.shared.pool.check_open()?;
+            let cause = "the data is in PostgreSQL: copy it with pg_dump or pg_basebackup";
+            Err(EngineError::Unavailable(cause.to_owned()))
+        })
+    }
+
+    fn close(&self) -> BoxFuture<'_, EngineResult<()>> {
+        Box::pin(async {
+            self.shared.pool.close();
+            let _no_commit_is_under_way = self.shared.commits.write().await;
+            self.forget_connections().await;
+            Ok(())
+        })
+    }
+}
+
+/// Counts the bytes of a range, and beyond some rows goes by how many the planner expects.
+async fn sample(connection: &Connection, range: &Bounds<'_>) -> Result<u64, Error> {
+    let hex = |bytes: &[u8]| -> String {
+        let digits: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+        format!("'\\x{digits}'::bytea")
+    };
+    let (start, end) = (hex(range.start.0), hex(range.end().0));
+    let place = format!("FROM tessera_entry WHERE key >= {start} AND key < {end}");
+    let counted = format!(
+        "SELECT count(*), coalesce(sum(size), 0) FROM (SELECT octet_length(key) \
+         + coalesce(octet_length(tail), 0) + coalesce(octet_length(value), 16) AS size {place} \
+         LIMIT {COUNTED_ROWS}) sample"
+    );
+    let number = |messages: &[SimpleQueryMessage], column: usize| -> u64 {
+        let row = messages.iter().find_map(|message| match message {
+            SimpleQueryMessage::Row(row) => row.get(column),
+            _ => None,
+        });
+        row.and_then(|text| text.parse().ok()).unwrap_or_default()
+    };
+    let sample = connection.client.simple_query(&counted).await?;
+    let (rows, bytes) = (number(&sample, 0), number(&sample, 1));
+    if rows < COUNTED_ROWS {
+        return Ok(bytes);
+    }
+    let explained = connection
+        .client
+        .simple_query(&format!("EXPLAIN SELECT 1 {place}"))
+        .await?;
+    let expected = explained.iter().find_map(|message| match message {
+        SimpleQueryMessage::Row(row) => expected_rows(row.get(0)?),
+        _ => None,
+    });
+    Ok(bytes / rows * expected.unwrap_or_default().max(rows))
+}
+
+/// The number in `… (cost=0.42..8.44 rows=17 width=4)`.
+fn expected_rows(plan: &str) -> Option<u64> {
+    let (_, behind) = plan.split_once("rows=")?;
+    behind.split(' ').next()?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_planners_expectation_is_read_from_its_plan() {
+        let plan = "Index Scan using a on b  (cost=0.42..8.44 rows=1700 width=4)";
+        assert_eq!(expected_rows(plan), Some(1_700));
+        assert_eq!(expected_rows("Index Cond: (key = 1)"), None);
+    }
+}

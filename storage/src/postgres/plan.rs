@@ -1,0 +1,169 @@
+//! A write set sorted into the statements that carry it out.
+
+use bytes::Bytes;
+use tessera_core::engine::KeyRange;
+use tessera_core::write_set::{Write, WriteSet};
+
+use super::snapshot::Seen;
+use super::stored_key::{StoredKey, beyond_all, bound};
+
+/// One statement carries at most this many bytes of values, or one value.
+const MAX_STATEMENT_BYTES: usize = 4 << 20;
+
+/// What a commit does, in the form of parameters.
+#[derive(Default)]
+pub(super) struct Plan<'a> {
+    /// Guarded keys that may be there: they are locked, which fails if they changed.
+    pub(super) shared: Columns<'a>,
+    /// Guarded keys that may be absent: each is inserted, which fails if somebody else did, and
+    /// removed again.
+    pub(super) claimed: Columns<'a>,
+    pub(super) ranges: Vec<Bounds<'a>>,
+    /// Values of keys that were absent.
+    pub(super) inserts: Vec<Columns<'a>>,
+    /// Values of keys that may be there.
+    pub(super) puts: Vec<Columns<'a>>,
+    pub(super) deletes: Columns<'a>,
+    /// Whether all deleted keys are known to have been there.
+    pub(super) deletes_are_sure: bool,
+    pub(super) tallies: Tallies<'a>,
+}
+
+/// Keys and values as columns.
+#[derive(Default)]
+pub(super) struct Columns<'a> {
+    pub(super) heads: Vec<&'a [u8]>,
+    pub(super) marks: Vec<Vec<u8>>,
+    pub(super) tails: Vec<Option<&'a [u8]>>,
+    pub(super) values: Vec<&'a [u8]>,
+    bytes: usize,
+}
+
+impl<'a> Columns<'a> {
+    pub(super) fn is_empty(&self) -> bool {
+        self.heads.is_empty()
+    }
+
+    fn push(&mut self, key: &'a Bytes, value: &'a [u8]) {
+        let stored = StoredKey::new(key);
+        self.heads.push(stored.head);
+        self.marks.push(stored.mark);
+        self.tails.push(stored.tail);
+        self.values.push(value);
+        self.bytes += key.len() + value.len();
+    }
+}
+
+/// A range as heads and tails of its bounds.
+pub(super) struct Bounds<'a> {
+    pub(super) start: (&'a [u8], &'a [u8]),
+    end: Option<(&'a [u8], &'a [u8])>,
+    beyond_all: Vec<u8>,
+}
+
+impl<'a> Bounds<'a> {
+    pub(super) fn new(range: &'a KeyRange) -> Self {
+        Self {
+            start: bound(&range.start),
+            end: range.end.as_deref().map(bound),
+            beyond_all: beyond_all(),
+        }
+    }
+
+    pub(super) fn end(&self) -> (&[u8], &[u8]) {
+        self.end.unwrap_or((&self.beyond_all, &[]))
+    }
+}
+
+/// Additions as columns.
+#[derive(Default)]
+pub(super) struct Tallies<'a> {
+    pub(super) keys: Vec<&'a [u8]>,
+    pub(super) items: Vec<i64>,
+    pub(super) bytes: Vec<i64>,
+}
+
+impl<'a> Plan<'a> {
+    pub(super) fn new(writes: &'a WriteSet, seen: &Seen) -> Self {
+        let mut plan = Self {
+            deletes_are_sure: true,
+            ranges: writes.range_deletes().iter().map(Bounds::new).collect(),
+            ..Self::default()
+        };
+        for key in writes.guards() {
+            // A written key is checked by being written.
+            if !writes.writes().contains_key(key) {
+                plan.guard(key, seen.is_present(key));
+            }
+        }
+        for (key, write) in writes.writes() {
+            let is_present = seen.is_present(key);
+            match write {
+                Write::Put(value) if is_present == Some(false) => {
+                    append(&mut plan.inserts, key, value);
+                }
+                Write::Put(value) => append(&mut plan.puts, key, value),
+                Write::Delete => {
+                    plan.deletes_are_sure &= is_present == Some(true);
+                    plan.deletes.push(key, &[]);
+                }
+            }
+        }
+        for (key, delta) in writes.tallies() {
+            plan.tallies.keys.push(key);
+            plan.tallies.items.push(delta.items);
+            plan.tallies.bytes.push(delta.bytes);
+        }
+        plan
+    }
+
+    fn guard(&mut self, key: &'a Bytes, is_present: Option<bool>) {
+        if is_present != Some(false) {
+            self.shared.push(key, &[]);
+        }
+        if is_present != Some(true) {
+            self.claimed.push(key, &[]);
+        }
+    }
+}
+
+fn append<'a>(statements: &mut Vec<Columns<'a>>, key: &'a Bytes, value: &'a [u8]) {
+    match statements.last_mut() {
+        Some(last) if last.bytes + value.len() <= MAX_STATEMENT_BYTES => last.push(key, value),
+        _ => {
+            let mut columns = Columns::default();
+            columns.push(key, value);
+            statements.push(columns);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_are_spread_over_statements_of_bounded_size() {
+        let mut writes = WriteSet::default();
+        for number in 0..10_u8 {
+            writes.put(vec![number].into(), vec![0; 1 << 20].into());
+        }
+        let seen = Seen::default();
+        let plan = Plan::new(&writes, &seen);
+        let sizes: Vec<usize> = plan.puts.iter().map(|put| put.heads.len()).collect();
+        assert_eq!(sizes, [3, 3, 3, 1]);
+        assert!(plan.inserts.is_empty());
+    }
+
+    #[test]
+    fn a_guard_on_a_written_key_needs_no_statement() {
+        let mut writes = WriteSet::default();
+        writes.put(Bytes::from_static(b"a"), Bytes::new());
+        writes.guard(Bytes::from_static(b"a"));
+        writes.guard(Bytes::from_static(b"b"));
+        let seen = Seen::default();
+        let plan = Plan::new(&writes, &seen);
+        assert_eq!(plan.shared.heads, [b"b"]);
+        assert_eq!(plan.claimed.heads, [b"b"]);
+    }
+}

@@ -1,0 +1,236 @@
+//! The SQL of the engine, and its prepared form on one connection.
+//!
+//! Everything is prepared before it is used: the driver sends a statement that it has to prepare
+//! first only after an answer, and then a COMMIT that was sent behind it would overtake it.
+
+use tokio_postgres::{Client, Error, Statement};
+
+/// The three tables. `tessera_entry` holds the data, see `stored_key`.
+/// `tessera_connection` has a row for each connection with the number of its last commit, which
+/// tells after a lost connection whether that commit happened.
+pub(super) const SCHEMA: &str = "
+CREATE TABLE tessera_entry (
+    key bytea NOT NULL,
+    mark bytea NOT NULL,
+    tail bytea,
+    value bytea,
+    items bigint,
+    bytes bigint,
+    PRIMARY KEY (key, mark)
+);
+CREATE TABLE tessera_connection (
+    id bytea PRIMARY KEY,
+    commits bigint NOT NULL,
+    fenced boolean NOT NULL,
+    opened timestamptz NOT NULL
+);
+CREATE TABLE tessera_schema (version bigint PRIMARY KEY);
+INSERT INTO tessera_schema VALUES (1);
+";
+
+const GET: &str = "SELECT value, items, bytes FROM tessera_entry
+    WHERE key = $1 AND mark >= $2 AND mark <= $3";
+
+const MULTI_GET: &str = "SELECT u.position, e.value, e.items, e.bytes
+    FROM unnest($1::bytea[], $2::bytea[]) WITH ORDINALITY u(key, mark, position)
+    JOIN tessera_entry e
+    ON e.key = u.key AND (e.mark = u.mark OR (u.mark = '' AND e.items IS NOT NULL))";
+
+const SHARE: &str = "SELECT 1 FROM unnest($1::bytea[], $2::bytea[]) u(key, mark)
+    JOIN tessera_entry e ON e.key = u.key AND e.mark = u.mark FOR SHARE OF e";
+
+const CLAIM: &str = "INSERT INTO tessera_entry (key, mark)
+    SELECT u.key, u.mark FROM unnest($1::bytea[], $2::bytea[]) u(key, mark)
+    WHERE NOT EXISTS
+        (SELECT 1 FROM tessera_entry e WHERE e.key = u.key AND e.mark = u.mark)";
+
+const UNCLAIM: &str = "DELETE FROM tessera_entry e
+    USING unnest($1::bytea[], $2::bytea[]) u(key, mark)
+    WHERE e.key = u.key AND e.mark = u.mark AND e.value IS NULL";
+
+const INSERT: &str = "INSERT INTO tessera_entry (key, mark, tail, value)
+    SELECT * FROM unnest($1::bytea[], $2::bytea[], $3::bytea[], $4::bytea[])";
+
+const PUT: &str = "WITH input AS (
+        SELECT * FROM unnest($1::bytea[], $2::bytea[], $3::bytea[], $4::bytea[])
+            u(key, mark, tail, value)
+    ), updated AS (
+        UPDATE tessera_entry e SET value = u.value FROM input u
+        WHERE e.key = u.key AND e.mark = u.mark
+    )
+    INSERT INTO tessera_entry (key, mark, tail, value) SELECT * FROM input u
+    WHERE NOT EXISTS
+        (SELECT 1 FROM tessera_entry e WHERE e.key = u.key AND e.mark = u.mark)";
+
+const DELETE: &str = "DELETE FROM tessera_entry e
+    USING unnest($1::bytea[], $2::bytea[]) WITH ORDINALITY u(key, mark, position)
+    WHERE e.key = u.key AND (e.mark = u.mark OR (u.mark = '' AND e.items IS NOT NULL))
+    RETURNING u.position, e.items IS NOT NULL OR octet_length(e.value) = 16";
+
+const DELETE_RANGE: &str = "DELETE FROM tessera_entry
+    WHERE key >= $1 AND key <= $3
+    AND (key > $1 OR coalesce(tail, '') >= $2) AND (key < $3 OR coalesce(tail, '') < $4)";
+
+const ADD: &str = "INSERT INTO tessera_entry AS e (key, mark, items, bytes)
+    SELECT u.key, $2, u.items, u.bytes
+    FROM unnest($1::bytea[], $3::bigint[], $4::bigint[]) u(key, items, bytes)
+    ON CONFLICT (key, mark) DO UPDATE
+    SET items = e.items + excluded.items, bytes = e.bytes + excluded.bytes";
+
+/// Fails where this connection was taken for dead.
+const RECORD: &str = "WITH recorded AS (
+        UPDATE tessera_connection SET commits = $2
+        WHERE id = $1 AND NOT fenced RETURNING 1
+    ) SELECT 1 / count(*) FROM recorded";
+
+/// The statements of one connection.
+pub(super) struct Statements {
+    pub(super) get: Statement,
+    pub(super) multi_get: Statement,
+    pub(super) share: Statement,
+    pub(super) claim: Statement,
+    pub(super) unclaim: Statement,
+    pub(super) insert: Statement,
+    pub(super) put: Statement,
+    pub(super) delete: Statement,
+    pub(super) delete_range: Statement,
+    pub(super) add: Statement,
+    pub(super) record: Statement,
+    scans: Choice<Choice<Choice<Statement>>>,
+}
+
+impl Statements {
+    /// Prepares all, in one round trip.
+    pub(super) async fn prepare(client: &Client) -> Result<Self, Error> {
+        let read = async {
+            tokio::try_join!(
+                client.prepare(GET),
+                client.prepare(MULTI_GET),
+                prepare_scans(client),
+            )
+        };
+        let guard = async {
+            tokio::try_join!(
+                client.prepare(SHARE),
+                client.prepare(CLAIM),
+                client.prepare(UNCLAIM),
+            )
+        };
+        let write = async {
+            tokio::try_join!(
+                client.prepare(INSERT),
+                client.prepare(PUT),
+                client.prepare(DELETE),
+                client.prepare(DELETE_RANGE),
+            )
+        };
+        let count = async { tokio::try_join!(client.prepare(ADD), client.prepare(RECORD)) };
+        let (read, guard, write, count) = tokio::try_join!(read, guard, write, count)?;
+        let (get, multi_get, scans) = read;
+        let (share, claim, unclaim) = guard;
+        let (insert, put, delete, delete_range) = write;
+        let (add, record) = count;
+        Ok(Self {
+            get,
+            multi_get,
+            share,
+            claim,
+            unclaim,
+            insert,
+            put,
+            delete,
+            delete_range,
+            add,
+            record,
+            scans,
+        })
+    }
+
+    /// The scan of this kind.
+    pub(super) fn scan(&self, kind: ScanKind) -> &Statement {
+        let scans = self.scans.pick(kind.reverse).pick(kind.keys_only);
+        scans.pick(kind.whole_keys)
+    }
+}
+
+/// Something for each answer to a question.
+struct Choice<T> {
+    no: T,
+    yes: T,
+}
+
+impl<T> Choice<T> {
+    fn pick(&self, answer: bool) -> &T {
+        if answer { &self.yes } else { &self.no }
+    }
+}
+
+async fn prepare_scans(client: &Client) -> Result<Choice<Choice<Choice<Statement>>>, Error> {
+    let one = async |reverse, keys_only, whole_keys| {
+        let kind = ScanKind {
+            reverse,
+            keys_only,
+            whole_keys,
+        };
+        client.prepare(&kind.sql()).await
+    };
+    let two = async |reverse, keys_only| {
+        let (no, yes) = tokio::try_join!(
+            one(reverse, keys_only, false),
+            one(reverse, keys_only, true)
+        )?;
+        Ok::<_, Error>(Choice { no, yes })
+    };
+    let four = async |reverse| {
+        let (no, yes) = tokio::try_join!(two(reverse, false), two(reverse, true))?;
+        Ok::<_, Error>(Choice { no, yes })
+    };
+    let (no, yes) = tokio::try_join!(four(false), four(true))?;
+    Ok(Choice { no, yes })
+}
+
+/// The forms that a scan takes.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct ScanKind {
+    pub(super) reverse: bool,
+    pub(super) keys_only: bool,
+    /// By the whole key, with a sort among long keys of one head, instead of by the index alone.
+    pub(super) whole_keys: bool,
+}
+
+impl ScanKind {
+    /// The range, at most so many rows, and of those the ones before which there are fewer bytes
+    /// than allowed.
+    fn sql(self) -> String {
+        let direction = if self.reverse { "DESC" } else { "ASC" };
+        let order = if self.whole_keys {
+            format!("key {direction}, coalesce(tail, '') {direction}, mark {direction}")
+        } else {
+            format!("key {direction}, mark {direction}")
+        };
+        let value = if self.keys_only {
+            "NULL::bytea"
+        } else {
+            "value"
+        };
+        let tails = if self.whole_keys {
+            "AND (key > $1 OR coalesce(tail, '') >= $2) AND (key < $3 OR coalesce(tail, '') < $4)"
+        } else {
+            // The parameters keep their places and types.
+            "AND key < $3 AND $2::bytea = $4::bytea"
+        };
+        format!(
+            "SELECT key, mark, tail, value, items, bytes FROM (
+                SELECT *, sum(size) OVER (ORDER BY {order} ROWS UNBOUNDED PRECEDING) - size
+                    AS before
+                FROM (
+                    SELECT key, mark, tail, {value} AS value, items, bytes,
+                        octet_length(key) + coalesce(octet_length(tail), 0)
+                        + coalesce(octet_length({value}), 0) AS size
+                    FROM tessera_entry WHERE key >= $1 AND key <= $3 {tails}
+                    ORDER BY {order} LIMIT $5
+                ) limited
+            ) sized WHERE before < $6 ORDER BY {order}"
+        )
+    }
+}

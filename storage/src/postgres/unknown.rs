@@ -1,0 +1,60 @@
+//! Finding out how a commit ended whose answer never came.
+//!
+//! Each commit notes its number in the row of its connection, in the same transaction. Reading that
+//! row from another connection tells whether the commit happened. Fencing it at the same time waits
+//! for a transaction that is still under way, and makes one fail that has not come that far.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use tessera_core::engine::{CommitOutcome, EngineResult};
+use tokio::time::Instant;
+use tracing::{info, warn};
+
+use super::Shared;
+use super::failure::engine_error;
+
+/// How long to try. A standby has to be promoted meanwhile.
+const PATIENCE: Duration = Duration::from_secs(30);
+const PAUSE: Duration = Duration::from_millis(200);
+
+const FENCE: &str = "UPDATE tessera_connection SET fenced = true WHERE id = $1 RETURNING commits";
+
+/// How commit number `record` of the connection `id` ended, whose answer was lost for `cause`.
+pub(super) async fn resolve(
+    shared: &Arc<Shared>,
+    id: &Vec<u8>,
+    record: Option<i64>,
+    cause: &str,
+) -> CommitOutcome {
+    // What only checks guards is simply checked again.
+    let Some(record) = record else {
+        return CommitOutcome::Conflict;
+    };
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        match last_commit(shared, id).await {
+            Ok(last) if last >= record => {
+                info!(cause, "a commit was done although its answer was lost");
+                let version = shared.version.fetch_add(1, Ordering::AcqRel) + 1;
+                return CommitOutcome::Done(version);
+            }
+            Ok(_) => return CommitOutcome::Conflict,
+            Err(error) if Instant::now() > deadline => {
+                warn!(cause, %error, "nobody can say how a commit ended");
+                return CommitOutcome::Unknown;
+            }
+            Err(_) => tokio::time::sleep(PAUSE).await,
+        }
+    }
+}
+
+/// The number of the last commit of a connection, after which there will be no other. A row that is
+/// not there was lost with the server it was on, and the later commits with it.
+async fn last_commit(shared: &Arc<Shared>, id: &Vec<u8>) -> EngineResult<i64> {
+    let connection = shared.pool.open().await?;
+    let row = connection.client.query_opt(FENCE, &[id]).await;
+    let commits = row.and_then(|row| row.map_or(Ok(0), |row| row.try_get(0)));
+    commits.map_err(|error| engine_error(&error))
+}

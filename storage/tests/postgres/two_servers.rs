@@ -1,0 +1,169 @@
+//! Two servers on one database: one sum of money, and one catalog.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+use tessera_core::definition::NewContainer;
+use tessera_core::item::NewItem;
+use tessera_core::locator::Locator;
+use tessera_core::name::ContainerName;
+use tessera_core::store::StoreOptions;
+use tessera_core::{Error, Store};
+
+use crate::cluster::{Cluster, new_schema_name};
+
+const ACCOUNTS: usize = 20;
+const START_BALANCE: i64 = 1_000;
+const SUMS: usize = 10_000;
+
+/// Two servers that start at the same moment on an empty database.
+async fn two_stores() -> [Store; 2] {
+    let (cluster, schema) = (Cluster::shared(), new_schema_name());
+    let open = async || Store::open(cluster.open(&schema), StoreOptions::default()).await;
+    let (one, other) = tokio::join!(open(), open());
+    [one.unwrap(), other.unwrap()]
+}
+
+fn name(container: &str) -> ContainerName {
+    ContainerName::new("test", "bank", container)
+}
+
+async fn create(store: &Store, container: &str) {
+    store
+        .create_container(&name(container), &NewContainer::default())
+        .await
+        .unwrap();
+}
+
+fn accounts() -> Vec<Locator> {
+    let account = |number| Locator::murmur3(format!("account {number}"), "");
+    (0..ACCOUNTS).map(account).collect()
+}
+
+fn balance(body: &[u8]) -> i64 {
+    std::str::from_utf8(body).unwrap().parse().unwrap()
+}
+
+/// Moves one from a container to the other.
+async fn transfer(store: &Store, account: &Locator, other: &Locator) -> Result<(), Error> {
+    let mut transaction = store.begin().await?;
+    for (container, account, change) in [("left", account, -1), ("right", other, 1)] {
+        let container = transaction.container(&name(container)).await?;
+        let item = transaction.read(&container, account).await?.unwrap();
+        let body = (balance(&item.body) + change).to_string();
+        let new = NewItem::new(account.clone(), body);
+        transaction.upsert(&container, new).await?;
+    }
+    transaction.commit().await.map(drop)
+}
+
+async fn sum(store: &Store) -> Result<i64, Error> {
+    let mut transaction = store.begin().await?;
+    let mut sum = 0;
+    for container in ["left", "right"] {
+        let container = transaction.container(&name(container)).await?;
+        let items = transaction.read_many(&container, &accounts()).await?;
+        sum += items
+            .iter()
+            .map(|item| balance(&item.as_ref().unwrap().body))
+            .sum::<i64>();
+    }
+    Ok(sum)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn the_sum_of_all_money_is_the_same_on_both() {
+    let stores = two_stores().await;
+    for container in ["left", "right"] {
+        create(&stores[0], container).await;
+        let mut transaction = stores[1].begin().await.unwrap();
+        let container = transaction.container(&name(container)).await.unwrap();
+        for account in accounts() {
+            let new = NewItem::new(account, START_BALANCE.to_string());
+            transaction.insert(&container, new).await.unwrap();
+        }
+        transaction.commit().await.unwrap();
+    }
+    let stop = Arc::new(AtomicBool::new(false));
+    let mut writers = Vec::new();
+    for (number, store) in stores.iter().cycle().take(6).enumerate() {
+        let (store, stop) = (store.clone(), Arc::clone(&stop));
+        writers.push(tokio::spawn(async move {
+            let (accounts, mut done, mut step) = (accounts(), 0, number);
+            while !stop.load(Ordering::Relaxed) {
+                step += 7;
+                let account = &accounts[step % ACCOUNTS];
+                let other = &accounts[step * 3 % ACCOUNTS];
+                match transfer(&store, account, other).await {
+                    Ok(()) => done += 1,
+                    Err(Error::Conflict) => {}
+                    Err(error) => panic!("{error}"),
+                }
+            }
+            done
+        }));
+    }
+    let sums = Arc::new(AtomicUsize::new(0));
+    let mut readers = Vec::new();
+    for store in stores.iter().cycle().take(6) {
+        let (store, sums) = (store.clone(), Arc::clone(&sums));
+        readers.push(tokio::spawn(async move {
+            while sums.fetch_add(1, Ordering::Relaxed) < SUMS {
+                let expected = 2 * START_BALANCE * i64::try_from(ACCOUNTS).unwrap();
+                assert_eq!(sum(&store).await.unwrap(), expected);
+            }
+        }));
+    }
+    // Beside it one server splits what both write to.
+    let left = name("left");
+    let halves = stores[0].split_partition(&left, 0, Some(0)).await.unwrap();
+    for reader in readers {
+        reader.await.unwrap();
+    }
+    stop.store(true, Ordering::Relaxed);
+    let mut transfers = 0;
+    for writer in writers {
+        transfers += writer.await.unwrap();
+    }
+    assert!(transfers > 100, "{transfers}");
+    let mut transaction = stores[1].begin().await.unwrap();
+    let split = transaction.container(&left).await.unwrap();
+    let halves_seen = transaction.statistics(&split).await.unwrap().len();
+    assert_eq!(halves_seen, 2, "{halves:?}");
+    println!("{transfers} transfers while {SUMS} sums were read");
+    for store in &stores {
+        for container in ["left", "right"] {
+            let faults = store.verify(&name(container)).await.unwrap();
+            assert_eq!(faults, Vec::<String>::new());
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn what_one_server_does_to_containers_holds_for_the_other() {
+    let stores = two_stores().await;
+    let [one, other] = &stores;
+    let bank = name("bank");
+    let insert = async |store: &Store, key: &str| -> Result<(), Error> {
+        let mut transaction = store.begin().await?;
+        let container = transaction.container(&bank).await?;
+        let new = NewItem::new(Locator::murmur3(key.to_owned(), ""), "1");
+        transaction.insert(&container, new).await?;
+        transaction.commit().await.map(drop)
+    };
+    for round in 0..3 {
+        assert!(matches!(insert(other, "a").await, Err(Error::NotFound(_))));
+        create(one, "bank").await;
+        insert(other, "a").await.unwrap();
+        insert(one, "b").await.unwrap();
+        // A transaction that began before the drop must not write after it.
+        let mut late = other.begin().await.unwrap();
+        let container = late.container(&bank).await.unwrap();
+        let new = NewItem::new(Locator::murmur3("late", ""), "1");
+        late.insert(&container, new).await.unwrap();
+        assert_eq!(other.verify(&bank).await.unwrap(), Vec::<String>::new());
+        one.drop_container(&bank).await.unwrap();
+        let outcome = late.commit().await.err();
+        assert!(matches!(outcome, Some(Error::Conflict)), "{round}");
+    }
+}
