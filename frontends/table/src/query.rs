@@ -73,6 +73,7 @@ impl EntityQuery {
             container,
             found: Vec::new(),
             bytes: 0,
+            refused: 0,
             last: None,
             deadline: Instant::now() + MAX_TIME,
         };
@@ -99,6 +100,8 @@ struct Search<'a> {
     container: Arc<Container>,
     found: Vec<Item>,
     bytes: usize,
+    /// How many entities did not match.
+    refused: usize,
     /// The last key looked at.
     last: Option<Locator>,
     deadline: Instant,
@@ -202,11 +205,9 @@ impl Search<'_> {
         let missing = self.query.max_entities.saturating_sub(self.found.len());
         PageRequest {
             reverse: false,
-            // With a filter most of what is looked at may not match.
-            max_items: match self.query.filter {
-                None => missing.clamp(1, STEP),
-                Some(_) => STEP.min(missing.saturating_mul(4)).max(1),
-            },
+            // Most filters name keys alone, and then all that is read matches. If little did so
+            // far, little will.
+            max_items: missing.saturating_add(3 * self.refused).clamp(1, STEP),
             max_bytes: MAX_BYTES.saturating_sub(self.bytes).max(1),
             continuation,
         }
@@ -225,6 +226,8 @@ impl Search<'_> {
         {
             self.bytes += item.counted_bytes();
             self.found.push(item);
+        } else {
+            self.refused += 1;
         }
         Ok(())
     }
