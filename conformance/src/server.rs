@@ -156,17 +156,13 @@ mod tests {
     #[test]
     fn finds_the_console_in_a_banner() {
         for (line, address) in [
-            ("  console  http://127.0.0.1:8080", Some("127.0.0.1:8080")),
             (
-                "  console  http://127.0.0.1:8080/health (web)",
+                "  console   127.0.0.1:8080         curl http://127.0.0.1:8080/health",
                 Some("127.0.0.1:8080"),
             ),
-            ("  console  http://[::1]:8080/", Some("[::1]:8080")),
-            (
-                "  console  curl --cacert cert.pem https://127.0.0.1:8080/health",
-                Some("127.0.0.1:8080"),
-            ),
-            ("  mongo    mongodb://127.0.0.1:27017", None),
+            ("  console   [::1]:8080", Some("[::1]:8080")),
+            ("  table     127.0.0.1:10002        '…TableEndpoint=http://127.0.0.1:10002/x'", None),
+            ("  console   off", None),
             ("see http://example.org/", None),
         ] {
             assert_eq!(
