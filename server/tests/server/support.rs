@@ -56,13 +56,19 @@ impl Server {
     /// Starts `tessera serve` with `folder` as its working directory.
     pub(crate) fn start_in(folder: TempDir, arguments: &[&str]) -> Self {
         let log = File::create(folder.path().join("log")).unwrap();
-        let mut child = tessera(&["serve", "--console", "127.0.0.1:0"])
-            .args(arguments)
-            .current_dir(folder.path())
-            .stdout(Stdio::piped())
-            .stderr(log)
-            .spawn()
-            .unwrap();
+        let mut child = tessera(&[
+            "serve",
+            "--console",
+            "127.0.0.1:0",
+            "--table",
+            "127.0.0.1:0",
+        ])
+        .args(arguments)
+        .current_dir(folder.path())
+        .stdout(Stdio::piped())
+        .stderr(log)
+        .spawn()
+        .unwrap();
         let mut banner = String::new();
         let mut lines = BufReader::new(child.stdout.take().unwrap());
         while !banner.contains("Ready in") {
