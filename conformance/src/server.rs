@@ -161,7 +161,10 @@ mod tests {
                 Some("127.0.0.1:8080"),
             ),
             ("  console   [::1]:8080", Some("[::1]:8080")),
-            ("  table     127.0.0.1:10002        '…TableEndpoint=http://127.0.0.1:10002/x'", None),
+            (
+                "  table     127.0.0.1:10002        '…TableEndpoint=http://127.0.0.1:10002/x'",
+                None,
+            ),
             ("  console   off", None),
             ("see http://example.org/", None),
         ] {
