@@ -1,4 +1,4 @@
-//! HTTP/1.1 and HTTP/2 on one connection: bytes become a [`Head`] and a bounded body, a [`Reply`]
+//! HTTP/1.1 and HTTP/2 on one connection: bytes become a [`Head`] and a bounded body, a `Reply`
 //! becomes bytes.
 
 use std::convert::Infallible;
