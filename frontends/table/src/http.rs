@@ -15,7 +15,7 @@ use hyper::{Request, Response};
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use hyper_util::server::conn::auto;
 use tessera_frontend::{Activity, Connection, RequestId};
-use tracing::{Instrument as _, debug, info_span};
+use tracing::{Instrument as _, debug, debug_span, warn};
 use uuid::Uuid;
 
 use crate::address::{self, Resource};
@@ -90,13 +90,17 @@ impl Peer {
         // The request has arrived: from here on the client waits for us.
         let running = self.activity.begin();
         let id = request_uuid(running.id());
-        let span = info_span!("request", id = %running.id());
+        // At this level only: a span costs every request more than looking up its entity does.
+        let span = debug_span!("request", id = %running.id());
         let reply = async {
             let (head, resource) = self.head(parts);
             let asked = resource.and_then(|resource| Ok((resource, read?)));
             let reply = self.service.answer(&head, asked, id).await;
             let (Head { method, path, .. }, status) = (&head, reply.status.as_u16());
             debug!(%method, path, status, "answered");
+            if reply.status.is_server_error() {
+                warn!(id = %running.id(), %method, path, status, "a request failed");
+            }
             reply
         };
         let reply = reply.instrument(span).await;

@@ -87,7 +87,7 @@ impl fmt::Display for Address {
                 Host::Tcp(name) => f.write_str(name)?,
                 Host::Unix(path) => write!(f, "{}", path.display())?,
             }
-            // One port stands for all hosts, no port for the usual one.
+            // One port stands for all hosts.
             if let Some(port) = ports.get(number).or_else(|| ports.first()) {
                 write!(f, ":{port}")?;
             }
@@ -147,10 +147,10 @@ mod tests {
                 "postgres://ada:secret@one:5433,two:5434/shop?sslmode=disable",
                 "postgres://one:5433,two:5434/shop",
             ),
-            ("postgresql://localhost", "postgres://localhost"),
+            ("postgresql://localhost", "postgres://localhost:5432"),
             (
                 "postgres://db/shop?sslmode=verify-full&sslrootcert=%2Ftmp%2Fca.pem&user=ada",
-                "postgres://db/shop",
+                "postgres://db:5432/shop",
             ),
         ] {
             let address = Address::parse(text).unwrap();
