@@ -3,6 +3,7 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
+use arc_swap::ArcSwapOption;
 use rocksdb::ErrorKind;
 use tessera_core::engine::{CommitOutcome, EngineError, EngineResult};
 use tessera_core::write_set::WriteSet;
@@ -18,7 +19,10 @@ use super::view::View;
 pub(super) struct Shared {
     /// The newest version that every new snapshot includes.
     committed: AtomicU64,
-    newest: Mutex<Newest>,
+    /// The open database. Whoever changes `newest` holds this lock.
+    database: Mutex<Option<Arc<Database>>>,
+    /// The view that new snapshots share until the next commit.
+    newest: ArcSwapOption<View>,
     /// Why the engine stopped taking writes, once it has.
     failure: OnceLock<String>,
     closed: AtomicBool,
@@ -27,12 +31,6 @@ pub(super) struct Shared {
     /// Bytes of write sets that may still enter the queue.
     queue_room: Arc<Semaphore>,
     queue_capacity: usize,
-}
-
-/// The open database, and the view of it that new snapshots share until the next commit.
-struct Newest {
-    database: Option<Arc<Database>>,
-    view: Option<Arc<View>>,
 }
 
 impl Shared {
@@ -44,10 +42,8 @@ impl Shared {
     ) -> Self {
         Self {
             committed: AtomicU64::new(version),
-            newest: Mutex::new(Newest {
-                database: Some(database),
-                view: None,
-            }),
+            database: Mutex::new(Some(database)),
+            newest: ArcSwapOption::empty(),
             failure: OnceLock::new(),
             closed: AtomicBool::new(false),
             runtime: OnceLock::new(),
@@ -69,22 +65,28 @@ impl Shared {
     /// The open database.
     pub(super) fn database(&self) -> EngineResult<Arc<Database>> {
         self.check_open()?;
-        self.newest().database.clone().ok_or_else(closed)
+        self.lock().clone().ok_or_else(closed)
     }
 
     /// A view of everything committed so far.
     pub(super) fn view(&self) -> EngineResult<Arc<View>> {
         self.check_open()?;
-        let mut newest = self.newest();
-        if let Some(view) = &newest.view {
-            return Ok(Arc::clone(view));
+        if let Some(view) = self.newest.load_full() {
+            return Ok(view);
         }
-        let database = newest.database.clone().ok_or_else(closed)?;
+        // Under the lock, so that a commit cannot be published between taking a view without it and
+        // making that view the newest.
+        let database = self.lock();
+        if let Some(view) = self.newest.load_full() {
+            return Ok(view);
+        }
+        let open = database.clone().ok_or_else(closed)?;
         // The version is read before the view is taken: a commit in between makes the view newer
         // than its version, which can cause a needless conflict but never miss one.
         let version = self.committed.load(Ordering::Acquire);
-        let view = Arc::new(View::take(database, version));
-        newest.view = Some(Arc::clone(&view));
+        let view = Arc::new(View::take(open, version));
+        self.newest.store(Some(Arc::clone(&view)));
+        drop(database);
         Ok(view)
     }
 
@@ -92,7 +94,9 @@ impl Shared {
     /// anybody is answered.
     pub(super) fn publish(&self, version: u64) {
         self.committed.store(version, Ordering::Release);
-        let outdated = self.newest().view.take();
+        let database = self.lock();
+        let outdated = self.newest.swap(None);
+        drop(database);
         // Outside the lock: the last owner of a view releases it in RocksDB, under RocksDB's own
         // mutex.
         drop(outdated);
@@ -169,14 +173,14 @@ impl Shared {
 
     /// Lets go of the database; it is closed when the last snapshot is gone too.
     pub(super) fn release_database(&self) -> Option<Arc<Database>> {
-        let mut newest = self.newest();
-        newest.view = None;
-        newest.database.take()
+        let mut database = self.lock();
+        self.newest.store(None);
+        database.take()
     }
 
-    fn newest(&self) -> MutexGuard<'_, Newest> {
+    fn lock(&self) -> MutexGuard<'_, Option<Arc<Database>>> {
         // A thread that panicked while holding the lock must not take the engine with it.
-        self.newest.lock().unwrap_or_else(PoisonError::into_inner)
+        self.database.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
