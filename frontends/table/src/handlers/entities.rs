@@ -122,17 +122,17 @@ pub(super) fn changed(
     let Some(stored) = stored else {
         return Ok(Reply::empty(StatusCode::NO_CONTENT));
     };
-    if !matches!(change.kind, Kind::Insert(_)) {
+    let without_content = || {
         let etag = entity::etag(DateTime::from_version(stored.version));
-        return Ok(Reply::empty(StatusCode::NO_CONTENT).with(ETAG, &etag));
+        Reply::empty(StatusCode::NO_CONTENT).with(ETAG, &etag)
+    };
+    if !matches!(change.kind, Kind::Insert(_)) {
+        return Ok(without_content());
     }
     let prefer = Prefer::of(head);
     let location = entity_url(head, &change.entity);
     let reply = if prefer == Some(Prefer::ReturnNoContent) {
-        let etag = entity::etag(DateTime::from_version(stored.version));
-        Reply::empty(StatusCode::NO_CONTENT)
-            .with(ETAG, &etag)
-            .with(HeaderName::from_static("dataserviceid"), &location)
+        without_content().with(HeaderName::from_static("dataserviceid"), &location)
     } else {
         let format = Format::of_answer(head)?;
         let created = (StatusCode::CREATED, format);
