@@ -1,0 +1,1 @@
+//! Collations: how strings compare, by bytes or by a language's rules.

@@ -1,0 +1,1 @@
+//! The order of BSON values across all types.

@@ -1,0 +1,1 @@
+//! What MongoDB answers when something is wrong: a code, its name, and a message.

@@ -1,0 +1,1 @@
+//! Aggregation expressions: parsed once, evaluated for each document.

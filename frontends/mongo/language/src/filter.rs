@@ -1,0 +1,1 @@
+//! Query filters: parsed once, matched against each document.

@@ -1,0 +1,1 @@
+//! The hash of a BSON value, by which hashed indexes and hashed shard keys order documents.

@@ -1,0 +1,1 @@
+//! The memcomparable form of BSON values, as indexes and row keys store them.

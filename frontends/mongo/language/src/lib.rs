@@ -1,0 +1,18 @@
+//! MongoDB's language over BSON values: comparison, filters, projections, updates, expressions and
+//! pipelines. Pure: it reads no disk, opens no socket and knows no collection but through the
+//! [`pipeline`]'s own trait.
+
+pub mod collation;
+pub mod compare;
+pub mod error;
+pub mod expression;
+pub mod filter;
+pub mod hash;
+pub mod key;
+pub mod number;
+pub mod path;
+pub mod pipeline;
+pub mod projection;
+pub mod regex;
+pub mod sort;
+pub mod update;

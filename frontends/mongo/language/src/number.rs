@@ -1,0 +1,1 @@
+//! Arithmetic over the four numeric types; decimals never go through doubles.

@@ -1,0 +1,1 @@
+//! Dotted paths: finding and changing what lies within a document.

@@ -1,0 +1,1 @@
+//! Aggregation pipelines: stages parsed once, run over a stream of documents.

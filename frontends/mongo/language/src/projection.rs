@@ -1,0 +1,1 @@
+//! Projections of `find`: which fields an answer has.

@@ -1,0 +1,1 @@
+//! Regular expressions as MongoDB writes them, matched by PCRE2.

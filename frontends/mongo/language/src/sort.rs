@@ -1,0 +1,1 @@
+//! Sort patterns: the order in which documents are answered.

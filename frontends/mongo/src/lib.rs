@@ -1,0 +1,1 @@
+//! The MongoDB front end: mongosh and the drivers over their wire protocol.
