@@ -52,10 +52,16 @@ impl Regex {
             return Err(Error::new(BAD_OPTION, message));
         }
         if pattern.contains('\0') {
-            return Err(bad_value("Regular expression cannot contain an embedded null byte"));
+            return Err(bad_value(
+                "Regular expression cannot contain an embedded null byte",
+            ));
         }
         let compiled = cached(pattern, options)?;
-        Ok(Self { pattern: pattern.to_owned(), options: options.to_owned(), compiled })
+        Ok(Self {
+            pattern: pattern.to_owned(),
+            options: options.to_owned(),
+            compiled,
+        })
     }
 
     /// The pattern of a BSON regular expression.
@@ -86,7 +92,9 @@ impl Regex {
     /// Where the pattern next occurs from byte `start` on, and its groups; group 0 is all of it.
     pub fn captures_at(&self, text: &str, start: usize) -> Result<Option<Captures>> {
         let mut locations = self.compiled.capture_locations();
-        let found = self.compiled.captures_read_at(&mut locations, text.as_bytes(), start);
+        let found = self
+            .compiled
+            .captures_read_at(&mut locations, text.as_bytes(), start);
         if found.map_err(failed)?.is_none() {
             return Ok(None);
         }
@@ -100,7 +108,10 @@ impl Regex {
         if self.options.contains(['i', 'm', 'x']) || self.pattern.contains('|') {
             return None;
         }
-        let rest = self.pattern.strip_prefix('^').or_else(|| self.pattern.strip_prefix("\\A"))?;
+        let rest = self
+            .pattern
+            .strip_prefix('^')
+            .or_else(|| self.pattern.strip_prefix("\\A"))?;
         let mut prefix = String::new();
         let mut characters = rest.chars();
         while let Some(character) = characters.next() {
@@ -156,7 +167,10 @@ fn compile(pattern: &str, options: &str) -> Result<Pcre> {
         .max_jit_stack_size(Some(JIT_STACK_BYTES))
         .build(&limited)
         .map_err(|error| {
-            Error::new(BAD_PATTERN, format!("Regular expression is invalid: {error}"))
+            Error::new(
+                BAD_PATTERN,
+                format!("Regular expression is invalid: {error}"),
+            )
         })
 }
 
@@ -203,7 +217,11 @@ mod tests {
             ("", "", "", true),
         ] {
             let regex = Regex::new(pattern, options).unwrap();
-            assert_eq!(regex.is_match(text).unwrap(), expected, "/{pattern}/{options} {text:?}");
+            assert_eq!(
+                regex.is_match(text).unwrap(),
+                expected,
+                "/{pattern}/{options} {text:?}"
+            );
         }
     }
 
@@ -244,7 +262,11 @@ mod tests {
             ("^\\d", "", None, false),
         ] {
             let regex = Regex::new(pattern, options).unwrap();
-            assert_eq!(regex.literal_prefix().as_deref(), expected, "/{pattern}/{options}");
+            assert_eq!(
+                regex.literal_prefix().as_deref(),
+                expected,
+                "/{pattern}/{options}"
+            );
             assert_eq!(regex.is_only_prefix(), only, "/{pattern}/{options}");
         }
     }

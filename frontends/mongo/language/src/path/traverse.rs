@@ -26,7 +26,11 @@ pub fn visit<'a, B>(
     leaf: LeafArray,
     mut see: impl FnMut(Option<&'a Bson>, Option<usize>) -> ControlFlow<B>,
 ) -> ControlFlow<B> {
-    Walk { leaf, see: &mut see }.document(document, path.components(), None)
+    Walk {
+        leaf,
+        see: &mut see,
+    }
+    .document(document, path.components(), None)
 }
 
 /// All values at the path, elements of arrays before the arrays themselves. `None` is a missing field.
@@ -39,15 +43,14 @@ pub fn values_at<'a>(document: &'a Document, path: &Path) -> Vec<Option<&'a Bson
     values
 }
 
-struct Walk<'w, F> {
+type See<'w, 'a, B> = &'w mut dyn FnMut(Option<&'a Bson>, Option<usize>) -> ControlFlow<B>;
+
+struct Walk<'w, 'a, B> {
     leaf: LeafArray,
-    see: &'w mut F,
+    see: See<'w, 'a, B>,
 }
 
-impl<'a, B, F> Walk<'_, F>
-where
-    F: FnMut(Option<&'a Bson>, Option<usize>) -> ControlFlow<B>,
-{
+impl<'a, B> Walk<'_, 'a, B> {
     fn document(
         &mut self,
         document: &'a Document,
@@ -148,16 +151,28 @@ mod tests {
             ),
             (doc! {"a": []}, "a.b", vec![]),
             (doc! {"a": [1, 2]}, "a.b", vec![]),
-            (doc! {"a": [1, {"b": 2}, {}]}, "a.b", vec![some(bson!(2), Some(1)), (None, Some(2))]),
+            (
+                doc! {"a": [1, {"b": 2}, {}]},
+                "a.b",
+                vec![some(bson!(2), Some(1)), (None, Some(2))],
+            ),
             (doc! {"a": [5, 6]}, "a.1", vec![some(bson!(6), None)]),
             // A position that is itself an array is not gone through.
-            (doc! {"a": [5, [2, 4]]}, "a.1", vec![some(bson!([2, 4]), None)]),
+            (
+                doc! {"a": [5, [2, 4]]},
+                "a.1",
+                vec![some(bson!([2, 4]), None)],
+            ),
             (
                 doc! {"a": [5, {"1": 4}]},
                 "a.1",
                 vec![some(bson!(4), Some(1)), some(bson!({"1": 4}), None)],
             ),
-            (doc! {"a": [[{"b": 1}]]}, "a.0.b", vec![some(bson!(1), Some(0))]),
+            (
+                doc! {"a": [[{"b": 1}]]},
+                "a.0.b",
+                vec![some(bson!(1), Some(0))],
+            ),
             (
                 doc! {"a": [{"b": [1, 2]}]},
                 "a.b",
@@ -169,7 +184,11 @@ mod tests {
             ),
         ];
         for (document, path, expected) in cases {
-            assert_eq!(seen(&document, path, LeafArray::Traverse), expected, "{path} {document}");
+            assert_eq!(
+                seen(&document, path, LeafArray::Traverse),
+                expected,
+                "{path} {document}"
+            );
         }
     }
 
