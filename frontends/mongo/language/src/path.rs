@@ -12,7 +12,7 @@ use bson::{Bson, Document};
 use crate::error::{Code, Error, Result};
 
 pub use multikey::{Keys, keys};
-pub use traverse::{LeafArray, values_at, visit};
+pub use traverse::{LeafArray, See, values_at, visit};
 
 /// How far beyond its end an array grows when one of its elements is set.
 const MAX_BACKFILL: usize = 1_500_000;

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use bson::Bson;
 use pcre2::bytes::{Regex as Pcre, RegexBuilder};
 
 use crate::error::{Code, Error, Result, bad_value};
@@ -67,6 +68,18 @@ impl Regex {
     /// The pattern of a BSON regular expression.
     pub fn from_bson(regex: &bson::Regex) -> Result<Self> {
         Self::new(regex.pattern.as_str(), regex.options.as_str())
+    }
+
+    /// The BSON value.
+    pub fn to_bson(&self) -> Bson {
+        match (
+            self.pattern.as_str().try_into(),
+            self.options.as_str().try_into(),
+        ) {
+            (Ok(pattern), Ok(options)) => Bson::RegularExpression(bson::Regex { pattern, options }),
+            // There is no null byte in it, which is the only thing that could be wrong.
+            _ => Bson::String(self.pattern.clone()),
+        }
     }
 
     /// As it was written.

@@ -197,7 +197,8 @@ mod tests {
     #[test]
     fn makes_one_entry_for_each_element() {
         let some = |value: Bson| Some(value);
-        let cases: [(Document, &[&str], Vec<Vec<Option<Bson>>>); 11] = [
+        type Entries = Vec<Vec<Option<Bson>>>;
+        let cases: [(Document, &[&str], Entries); 11] = [
             (doc! {"a": 1}, &["a", "b"], vec![vec![some(bson!(1)), None]]),
             (
                 doc! {"a": [1, 2]},

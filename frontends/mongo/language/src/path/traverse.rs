@@ -1,5 +1,6 @@
 //! The values a filter sees at a path: arrays on the way, and at its end, are gone through.
 
+use std::convert::Infallible;
 use std::ops::ControlFlow;
 
 use bson::{Bson, Document};
@@ -15,6 +16,9 @@ pub enum LeafArray {
     Whole,
 }
 
+/// What is shown a value, and may break off.
+pub type See<'w, 'a, B> = &'w mut dyn FnMut(Option<&'a Bson>, Option<usize>) -> ControlFlow<B>;
+
 /// Shows each value at the path, until `see` breaks off. `None` stands for a field that is not there.
 /// The number given with a value is its position in the outermost array that was gone through
 /// implicitly, which is what the positional operator `$` means; a position written in the path is not.
@@ -24,26 +28,21 @@ pub fn visit<'a, B>(
     document: &'a Document,
     path: &Path,
     leaf: LeafArray,
-    mut see: impl FnMut(Option<&'a Bson>, Option<usize>) -> ControlFlow<B>,
+    see: See<'_, 'a, B>,
 ) -> ControlFlow<B> {
-    Walk {
-        leaf,
-        see: &mut see,
-    }
-    .document(document, path.components(), None)
+    Walk { leaf, see }.document(document, path.components(), None)
 }
 
 /// All values at the path, elements of arrays before the arrays themselves. `None` is a missing field.
 pub fn values_at<'a>(document: &'a Document, path: &Path) -> Vec<Option<&'a Bson>> {
     let mut values = Vec::new();
-    let _: ControlFlow<()> = visit(document, path, LeafArray::Traverse, |value, _| {
-        values.push(value);
-        ControlFlow::Continue(())
-    });
+    let ControlFlow::Continue(()) =
+        visit::<Infallible>(document, path, LeafArray::Traverse, &mut |value, _| {
+            values.push(value);
+            ControlFlow::Continue(())
+        });
     values
 }
-
-type See<'w, 'a, B> = &'w mut dyn FnMut(Option<&'a Bson>, Option<usize>) -> ControlFlow<B>;
 
 struct Walk<'w, 'a, B> {
     leaf: LeafArray,
@@ -115,6 +114,7 @@ impl<'a, B> Walk<'_, 'a, B> {
 
 #[cfg(test)]
 mod tests {
+    use std::convert::Infallible;
     use std::ops::ControlFlow;
 
     use bson::{Bson, Document, bson, doc};
@@ -126,10 +126,11 @@ mod tests {
 
     fn seen(document: &Document, path: &str, leaf: LeafArray) -> Seen {
         let mut all = Vec::new();
-        let _: ControlFlow<()> = visit(document, &Path::parse(path), leaf, |value, index| {
-            all.push((value.cloned(), index));
-            ControlFlow::Continue(())
-        });
+        let ControlFlow::Continue(()) =
+            visit::<Infallible>(document, &Path::parse(path), leaf, &mut |value, index| {
+                all.push((value.cloned(), index));
+                ControlFlow::Continue(())
+            });
         all
     }
 
