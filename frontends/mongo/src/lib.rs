@@ -5,19 +5,31 @@
 //! again. Only `connection` touches the socket.
 
 mod access;
+mod batch;
+mod collection;
 mod command;
 mod commands;
 mod concern;
+mod context;
+mod cursor;
+mod data;
 mod dispatch;
+mod execute;
 mod failure;
 mod fields;
+mod index;
 mod logical;
+mod model;
+mod plan;
 mod reply;
 mod request;
 mod service;
 mod session;
+mod transaction;
 mod wire;
+mod write;
 
+pub use model::MongoModel;
 pub use service::MongoConfig;
 
 /// The name of this API in the core's catalog.

@@ -15,10 +15,10 @@ use tessera_core::name::ContainerName;
 use tessera_mongo_language::error::Code;
 use tokio::sync::{Mutex, OwnedMutexGuard};
 
+use crate::data::Data;
 use crate::failure::{Failure, Result};
 use crate::logical::SessionId;
 use crate::request::Request;
-use crate::service::Service;
 use crate::session::Session;
 
 /// How long a transaction may stay open.
@@ -90,7 +90,7 @@ impl DerefMut for Reader<'_> {
 
 impl Transactions {
     /// The scope in which a command runs.
-    pub(crate) async fn scope(&self, service: &Service, request: &Request<'_>) -> Result<Scope> {
+    pub(crate) async fn scope(&self, data: &Data, request: &Request<'_>) -> Result<Scope> {
         if !request.in_transaction() {
             return Ok(Scope::Alone);
         }
@@ -100,7 +100,7 @@ impl Transactions {
             return Err(Failure::new(Code::INVALID_OPTIONS, message));
         };
         let slot = if generic.start_transaction == Some(true) {
-            self.start(service, session, number).await?
+            self.start(data, session, number).await?
         } else {
             self.open(session, number).await?
         };
@@ -112,7 +112,7 @@ impl Transactions {
 
     async fn start(
         &self,
-        service: &Service,
+        data: &Data,
         session: SessionId,
         number: i64,
     ) -> Result<OwnedMutexGuard<Slot>> {
@@ -131,11 +131,14 @@ impl Transactions {
         }
         if number == slot.number {
             let message = format!("Cannot start transaction {number}: it has been started already");
-            return Err(Failure::new(Code::CONFLICTING_OPERATION_IN_PROGRESS, message));
+            return Err(Failure::new(
+                Code::CONFLICTING_OPERATION_IN_PROGRESS,
+                message,
+            ));
         }
         *slot = Slot {
             number,
-            state: State::Open(Box::new(service.store.begin().await?)),
+            state: State::Open(Box::new(data.store.begin().await?)),
             since: Instant::now(),
         };
         Ok(slot)
@@ -157,7 +160,8 @@ impl Transactions {
             State::Open(_) => Ok(slot),
             State::Aborted => Err(none_such(number)),
             State::Committed => {
-                let message = format!("Transaction with {{ txnNumber: {number} }} has been committed.");
+                let message =
+                    format!("Transaction with {{ txnNumber: {number} }} has been committed.");
                 Err(Failure::new(Code::TRANSACTION_COMMITTED, message))
             }
         }
@@ -200,16 +204,17 @@ impl Transactions {
             return;
         }
         self.by_session.retain(|_, slot| {
-            slot.try_lock().map_or(true, |slot| slot.since.elapsed() < REMEMBERED)
+            slot.try_lock()
+                .map_or(true, |slot| slot.since.elapsed() < REMEMBERED)
         });
     }
 }
 
 impl Scope {
     /// A transaction to read in.
-    pub(crate) async fn reader(&mut self, service: &Service) -> Result<Reader<'_>> {
+    pub(crate) async fn reader(&mut self, data: &Data) -> Result<Reader<'_>> {
         match self {
-            Self::Alone => Ok(Reader::Own(service.store.begin().await?)),
+            Self::Alone => Ok(Reader::Own(data.store.begin().await?)),
             Self::Joined(joined) => Ok(Reader::Shared(joined.transaction()?)),
         }
     }
@@ -218,7 +223,7 @@ impl Scope {
     /// a transaction it runs once. `items` are those it is known to change.
     pub(crate) async fn write<T, F>(
         &mut self,
-        service: &Service,
+        data: &Data,
         session: &mut Session,
         items: &[(&ContainerName, &Locator)],
         statement: F,
@@ -229,7 +234,7 @@ impl Scope {
     {
         match self {
             Self::Alone => {
-                let outcome = service.store.run(items, statement).await?;
+                let outcome = data.store.run(items, statement).await?;
                 session.spent(&outcome.meter);
                 Ok(outcome.value)
             }
@@ -243,14 +248,18 @@ impl Scope {
 
     /// Begins the session's transaction anew at this moment, if it has done nothing yet: it is to
     /// see what was created for it.
-    pub(crate) async fn refresh(&mut self, service: &Service) -> Result<()> {
+    pub(crate) async fn refresh(&mut self, data: &Data) -> Result<()> {
         if let Self::Joined(joined) = self {
             let transaction = joined.transaction()?;
             if !transaction.meter().partitions().is_empty() {
-                let message = "a collection cannot be created by a later statement of a transaction";
-                return Err(Failure::new(Code::OPERATION_NOT_SUPPORTED_IN_TRANSACTION, message));
+                let message =
+                    "a collection cannot be created by a later statement of a transaction";
+                return Err(Failure::new(
+                    Code::OPERATION_NOT_SUPPORTED_IN_TRANSACTION,
+                    message,
+                ));
             }
-            *transaction = service.store.begin().await?;
+            *transaction = data.store.begin().await?;
         }
         Ok(())
     }
@@ -282,9 +291,8 @@ impl Drop for Joined {
 }
 
 fn none_such(number: i64) -> Failure {
-    let message = format!(
-        "Given transaction number {number} does not match any in-progress transactions."
-    );
+    let message =
+        format!("Given transaction number {number} does not match any in-progress transactions.");
     Failure::new(Code::NO_SUCH_TRANSACTION, message)
 }
 

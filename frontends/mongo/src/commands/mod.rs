@@ -1,13 +1,25 @@
 //! The table of commands: one file for each family, one row for each command.
 
+mod asked;
+mod cursors;
+mod fast;
+mod find;
+mod insert;
 mod server;
+mod statements;
+mod view;
 
 use std::collections::HashMap;
 use std::sync::OnceLock;
 
 use crate::command::Command;
 
-const FAMILIES: &[&[Command]] = &[server::COMMANDS];
+const FAMILIES: &[&[Command]] = &[
+    cursors::COMMANDS,
+    find::COMMANDS,
+    insert::COMMANDS,
+    server::COMMANDS,
+];
 
 /// Every command.
 pub(crate) fn all() -> impl Iterator<Item = &'static Command> {

@@ -19,12 +19,12 @@ use tessera_mongo_language::error::{Code, Error};
 use crate::batch::{Batch, encode};
 use crate::collection::Namespace;
 use crate::cursor::Rows;
+use crate::data::Data;
 use crate::execute::query::Query;
 use crate::execute::scanner::{Counts, Found, Scanner};
 use crate::failure::Result;
 use crate::index::keys;
 use crate::plan::{Access, Plan};
-use crate::service::Service;
 
 /// The most documents looked at in one step.
 const MAX_PAGE: usize = 1_000;
@@ -182,7 +182,9 @@ impl Execution {
         let Some(pattern) = &query.sort else {
             return Ok(());
         };
-        let kept = query.limit.map(|limit| clamp(limit.saturating_add(query.skip)));
+        let kept = query
+            .limit
+            .map(|limit| clamp(limit.saturating_add(query.skip)));
         let mut rows: Vec<(Document, Row)> = Vec::new();
         let mut bytes = 0usize;
         while !self.scanner.is_done() {
@@ -301,7 +303,11 @@ pub(crate) fn decode(body: &[u8]) -> Result<Document> {
 }
 
 fn check_sort_bytes(query: &Query, bytes: usize) -> Result<()> {
-    let most = if query.allow_disk_use { SORT_BYTES_WITH_DISK } else { SORT_BYTES };
+    let most = if query.allow_disk_use {
+        SORT_BYTES_WITH_DISK
+    } else {
+        SORT_BYTES
+    };
     if bytes <= most {
         return Ok(());
     }
@@ -309,7 +315,11 @@ fn check_sort_bytes(query: &Query, bytes: usize) -> Result<()> {
         "Executor error during find command: Sort exceeded memory limit of {most} bytes, but did \
          not opt in to external sorting."
     );
-    Err(Error::new(Code::QUERY_EXCEEDED_MEMORY_LIMIT_NO_DISK_USE_ALLOWED, message).into())
+    Err(Error::new(
+        Code::QUERY_EXCEEDED_MEMORY_LIMIT_NO_DISK_USE_ALLOWED,
+        message,
+    )
+    .into())
 }
 
 fn clamp(number: u64) -> usize {
@@ -328,7 +338,7 @@ pub(crate) struct FindRows {
 impl Rows for FindRows {
     fn fill<'a>(
         &'a mut self,
-        _service: &'a Service,
+        _data: &'a Data,
         transaction: &'a mut Transaction,
         batch: &'a mut Batch,
         max: usize,

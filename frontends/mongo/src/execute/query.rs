@@ -129,7 +129,9 @@ impl Query {
             return Vec::new();
         }
         let fields = self.sort_document.iter();
-        fields.map(|(path, order)| (path.clone(), is_negative(order))).collect()
+        fields
+            .map(|(path, order)| (path.clone(), is_negative(order)))
+            .collect()
     }
 
     /// The fields that an answer is made from: none if that is not known.
@@ -165,9 +167,7 @@ impl Query {
 pub(crate) fn natural(order: &Document) -> LanguageResult<Option<bool>> {
     match order.get("$natural") {
         None => Ok(None),
-        Some(_) if order.len() > 1 => {
-            Err(bad_value("Cannot include '$natural' in compound sort"))
-        }
+        Some(_) if order.len() > 1 => Err(bad_value("Cannot include '$natural' in compound sort")),
         Some(Bson::Int32(1) | Bson::Int64(1)) => Ok(Some(false)),
         Some(Bson::Int32(-1) | Bson::Int64(-1)) => Ok(Some(true)),
         Some(Bson::Double(number)) if number.abs() == 1.0 => Ok(Some(*number < 0.0)),

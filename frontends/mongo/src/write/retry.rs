@@ -14,11 +14,11 @@ use tessera_core::name::ContainerName;
 use tessera_core::{Error as CoreError, Transaction};
 use tessera_mongo_language::error::{Code, Error};
 
+use crate::data::Data;
 use crate::execute::decode;
 use crate::failure::Result;
 use crate::logical::SessionId;
 use crate::request::Request;
-use crate::service::Service;
 
 /// The API under which the server keeps what no client sees.
 const SYSTEM_API: &str = "mongo-system";
@@ -60,12 +60,14 @@ impl Record {
     /// Reads what a transaction knows of a numbered command. [`Code::TRANSACTION_TOO_OLD`] if its
     /// session has begun a later one.
     pub(crate) async fn load(
-        service: &Service,
+        data: &Data,
         transaction: &mut Transaction,
         numbered: Numbered,
     ) -> Result<Self> {
-        let container = container(service, transaction).await?;
-        let stored = transaction.read(&container, &locator(numbered.session)).await?;
+        let container = container(data, transaction).await?;
+        let stored = transaction
+            .read(&container, &locator(numbered.session))
+            .await?;
         let mut done = BTreeMap::new();
         if let Some(item) = &stored {
             let record = decode(&item.body)?;
@@ -130,12 +132,16 @@ fn name() -> ContainerName {
 }
 
 /// Where records are kept; made when the first is.
-async fn container(service: &Service, transaction: &mut Transaction) -> Result<Arc<Container>> {
+async fn container(data: &Data, transaction: &mut Transaction) -> Result<Arc<Container>> {
     match transaction.container(&name()).await {
         Err(CoreError::NotFound(_)) => {}
         found => return Ok(found?),
     }
-    match service.store.create_container(&name(), &NewContainer::default()).await {
+    match data
+        .store
+        .create_container(&name(), &NewContainer::default())
+        .await
+    {
         // The transaction is older than the container: it begins anew and finds it.
         Ok(_) | Err(CoreError::AlreadyExists(_)) => Err(CoreError::Conflict.into()),
         Err(error) => Err(error.into()),

@@ -8,8 +8,8 @@ use tessera_core::{Error as CoreError, Transaction};
 use tessera_mongo_language::error::Code;
 
 use crate::collection::{CORE_ID_INDEX, Collection, Namespace};
+use crate::data::Data;
 use crate::failure::{Failure, Result};
-use crate::service::Service;
 
 /// A collection with where its documents are.
 #[derive(Clone)]
@@ -22,7 +22,7 @@ pub(crate) struct Target {
 impl Target {
     /// The collection or view of this name; none if there is none.
     pub(crate) async fn find(
-        service: &Service,
+        data: &Data,
         transaction: &mut Transaction,
         namespace: &Namespace,
     ) -> Result<Option<Self>> {
@@ -30,7 +30,7 @@ impl Target {
             Err(CoreError::NotFound(_)) => return Ok(None),
             container => container?,
         };
-        let collection = service.data.collections.of(&container.definition)?;
+        let collection = data.collections.of(&container.definition)?;
         Ok(Some(Self {
             namespace: namespace.clone(),
             container,
@@ -40,12 +40,15 @@ impl Target {
 
     /// The collection that a write goes to: views take none.
     pub(crate) async fn for_write(
-        service: &Service,
+        data: &Data,
         transaction: &mut Transaction,
         namespace: &Namespace,
     ) -> Result<Option<Self>> {
-        let found = Self::find(service, transaction, namespace).await?;
-        if found.as_ref().is_some_and(|target| target.collection.view.is_some()) {
+        let found = Self::find(data, transaction, namespace).await?;
+        if found
+            .as_ref()
+            .is_some_and(|target| target.collection.view.is_some())
+        {
             return Err(on_view(namespace));
         }
         Ok(found)
@@ -60,7 +63,7 @@ pub(crate) fn on_view(namespace: &Namespace) -> Failure {
 
 /// Creates a collection.
 pub(crate) async fn create(
-    service: &Service,
+    data: &Data,
     namespace: &Namespace,
     collection: &Collection,
 ) -> std::result::Result<(), Failure> {
@@ -81,7 +84,11 @@ pub(crate) async fn create(
         indexes,
         ..NewContainer::default()
     };
-    match service.store.create_container(&namespace.container, &new).await {
+    match data
+        .store
+        .create_container(&namespace.container, &new)
+        .await
+    {
         Ok(_) => Ok(()),
         Err(CoreError::AlreadyExists(_)) => {
             let message = format!("Collection {namespace} already exists.");
@@ -92,9 +99,9 @@ pub(crate) async fn create(
 }
 
 /// Creates a collection without options if there is none: the first write to a name makes one.
-pub(crate) async fn create_if_missing(service: &Service, namespace: &Namespace) -> Result<()> {
+pub(crate) async fn create_if_missing(data: &Data, namespace: &Namespace) -> Result<()> {
     namespace.check_creatable()?;
-    match create(service, namespace, &Collection::new(bson::Document::new())?).await {
+    match create(data, namespace, &Collection::new(bson::Document::new())?).await {
         Err(failure) if failure.code() == Code::NAMESPACE_EXISTS => Ok(()),
         created => created,
     }
