@@ -1,12 +1,14 @@
 //! The table of commands: one file for each family, one row for each command.
 
 mod asked;
+mod changing;
 mod cursors;
 mod fast;
 mod find;
 mod insert;
 mod server;
 mod statements;
+mod update;
 mod view;
 
 use std::collections::HashMap;
@@ -19,6 +21,7 @@ const FAMILIES: &[&[Command]] = &[
     find::COMMANDS,
     insert::COMMANDS,
     server::COMMANDS,
+    update::COMMANDS,
 ];
 
 /// Every command.

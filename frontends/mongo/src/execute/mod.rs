@@ -4,6 +4,7 @@
 pub(crate) mod query;
 pub(crate) mod scanner;
 
+use std::borrow::Cow;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
@@ -15,6 +16,7 @@ use tessera_core::engine::BoxFuture;
 use tessera_core::item::Item;
 use tessera_core::locator::Locator;
 use tessera_mongo_language::error::{Code, Error};
+use tessera_mongo_language::sort::SortKey;
 
 use crate::batch::{Batch, encode};
 use crate::collection::Namespace;
@@ -185,36 +187,35 @@ impl Execution {
         let kept = query
             .limit
             .map(|limit| clamp(limit.saturating_add(query.skip)));
-        let mut rows: Vec<(Document, Row)> = Vec::new();
+        let mut rows: Vec<(SortKey, Row)> = Vec::new();
         let mut bytes = 0usize;
         while !self.scanner.is_done() {
             for found in self.scanner.page(transaction, container, MAX_PAGE).await? {
                 let Some(mut row) = examine(&query, found)? else {
                     continue;
                 };
-                let document = match (row.document.take(), &row.item) {
-                    (Some(document), _) => document,
-                    (None, Some(item)) => decode(&item.body)?,
+                let document = match (&row.document, &row.item) {
+                    (Some(document), _) => Cow::Borrowed(document),
+                    (None, Some(item)) => Cow::Owned(decode(&item.body)?),
                     (None, None) => continue,
                 };
+                let key = pattern.key(&document)?;
+                // A document that can be read again is not kept twice.
+                if row.item.is_some() {
+                    row.document = None;
+                }
                 bytes += row.bytes();
-                rows.push((document, row));
+                rows.push((key, row));
             }
             if kept.is_some_and(|kept| rows.len() >= kept.saturating_mul(2).max(MAX_PAGE)) {
-                rows.sort_by(|a, b| pattern.compare(&a.0, &b.0));
+                rows.sort_by(|a, b| pattern.compare_keys(&a.0, &b.0));
                 rows.truncate(kept.unwrap_or(usize::MAX));
                 bytes = rows.iter().map(|(_, row)| row.bytes()).sum();
             }
             check_sort_bytes(&query, bytes)?;
         }
-        rows.sort_by(|a, b| pattern.compare(&a.0, &b.0));
-        self.ready = rows
-            .into_iter()
-            .map(|(document, row)| Row {
-                document: Some(document),
-                ..row
-            })
-            .collect();
+        rows.sort_by(|a, b| pattern.compare_keys(&a.0, &b.0));
+        self.ready = rows.into_iter().map(|(_, row)| row).collect();
         self.is_complete = true;
         Ok(())
     }
