@@ -339,3 +339,200 @@ fn strength(value: &Bson) -> Result<Strength> {
             ))
         })
 }
+
+#[cfg(test)]
+mod tests {
+    use bson::bson;
+
+    use super::*;
+
+    fn collation(specification: Document) -> Collation {
+        Collation::parse(&specification).unwrap()
+    }
+
+    #[test]
+    fn strings_compare_by_the_rules_of_the_locale() {
+        let case_first = |first| doc! { "locale": "en", "caseFirst": first };
+        for (specification, ascending) in [
+            (doc! { "locale": "simple", "strength": 1 }, "B a b é"),
+            (doc! { "locale": "en" }, "a A b B é"),
+            (case_first("upper"), "A a B b"),
+            (case_first("lower"), "a A b B"),
+            (doc! { "locale": "da" }, "A a B z æ ø å"),
+            (doc! { "locale": "sv" }, "a z å ä ö"),
+            (doc! { "locale": "de" }, "a ä b ö z"),
+            (doc! { "locale": "de" }, "Ä Ad Af"),
+            (doc! { "locale": "de@collation=phonebook" }, "Ad Ä Af"),
+            (doc! { "locale": "es@collation=traditional" }, "cz ch d"),
+            (doc! { "locale": "en_US_POSIX" }, "A B a b"),
+            (doc! { "locale": "en", "numericOrdering": true }, "a2 a10"),
+            (doc! { "locale": "en", "numericOrdering": false }, "a10 a2"),
+            (doc! { "locale": "fr" }, "cote coté côte côté"),
+            (
+                doc! { "locale": "fr", "backwards": true },
+                "cote côte coté côté",
+            ),
+            (doc! { "locale": "fr_CA" }, "cote côte coté côté"),
+            (
+                doc! { "locale": "fr_CA", "backwards": false },
+                "cote coté côte côté",
+            ),
+            (
+                doc! { "locale": "es", "backwards": true },
+                "cote côte coté côté n ñ o",
+            ),
+        ] {
+            let collation = collation(specification.clone());
+            let words: Vec<&str> = ascending.split(' ').collect();
+            for (rank, a) in words.iter().enumerate() {
+                for (other, b) in words.iter().enumerate() {
+                    let keys = collation.sort_key(a).cmp(&collation.sort_key(b));
+                    assert_eq!(collation.compare(a, b), keys, "{a} {b} in {specification}");
+                    assert_eq!(keys, rank.cmp(&other), "{a} {b} in {specification}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn strength_says_which_differences_count() {
+        for (specification, a, b, equal) in [
+            (doc! { "locale": "en", "strength": 1 }, "É", "e", true),
+            (doc! { "locale": "en", "strength": 2 }, "É", "é", true),
+            (doc! { "locale": "en", "strength": 2 }, "É", "e", false),
+            (doc! { "locale": "en", "strength": 3 }, "E", "e", false),
+            (
+                doc! { "locale": "en", "strength": 1, "caseLevel": true },
+                "É",
+                "e",
+                false,
+            ),
+            (
+                doc! { "locale": "en", "strength": 1, "caseLevel": true },
+                "É",
+                "E",
+                true,
+            ),
+            (
+                doc! { "locale": "en", "alternate": "shifted" },
+                "a-b",
+                "ab",
+                true,
+            ),
+            (
+                doc! { "locale": "en", "alternate": "shifted", "strength": 4 },
+                "a-b",
+                "ab",
+                false,
+            ),
+            (
+                doc! { "locale": "en", "alternate": "shifted", "maxVariable": "space" },
+                "a-b",
+                "ab",
+                false,
+            ),
+            (
+                doc! { "locale": "en", "alternate": "shifted", "maxVariable": "space" },
+                "a b",
+                "ab",
+                true,
+            ),
+            (
+                doc! { "locale": "en", "normalization": false },
+                "\u{e9}",
+                "e\u{301}",
+                true,
+            ),
+            (doc! { "locale": "ja", "strength": 4 }, "あ", "ア", false),
+            (doc! { "locale": "ja", "strength": 3 }, "あ", "ア", true),
+        ] {
+            let order = collation(specification.clone()).compare(a, b);
+            assert_eq!(order.is_eq(), equal, "{a} {b} in {specification}");
+        }
+    }
+
+    #[test]
+    fn listings_show_all_options() {
+        assert_eq!(
+            Collation::default().to_document(),
+            doc! { "locale": "simple" }
+        );
+        let full = doc! {
+            "locale": "en",
+            "caseLevel": false,
+            "caseFirst": "off",
+            "strength": 3,
+            "numericOrdering": false,
+            "alternate": "non-ignorable",
+            "maxVariable": "punct",
+            "normalization": false,
+            "backwards": false,
+            "version": "57.1",
+        };
+        assert_eq!(collation(doc! { "locale": "en" }).to_document(), full);
+        assert_eq!(collation(full.clone()).to_document(), full);
+        let canadian = collation(doc! { "locale": "fr_CA" }).to_document();
+        assert!(canadian.get_bool("backwards").unwrap());
+        let thai = collation(doc! { "locale": "th" }).to_document();
+        assert_eq!(thai.get_str("alternate").unwrap(), "shifted");
+        let danish = collation(doc! { "locale": "da" }).to_document();
+        assert_eq!(danish.get_str("caseFirst").unwrap(), "upper");
+    }
+
+    #[test]
+    fn collations_are_equal_by_their_options() {
+        let english = collation(doc! { "locale": "en" });
+        assert_eq!(english, collation(doc! { "locale": "en", "strength": 3 }));
+        assert_ne!(english, collation(doc! { "locale": "en", "strength": 2 }));
+        assert_ne!(english, Collation::default());
+        assert!(collation(doc! { "locale": "simple", "backwards": true }).is_simple());
+    }
+
+    #[test]
+    fn wrong_options_are_refused() {
+        let decimal = |text: &str| Bson::Decimal128(text.parse().unwrap());
+        for (specification, code) in [
+            (doc! {}, 40414),
+            (doc! { "strength": 1 }, 40414),
+            (doc! { "locale": "en", "stength": 1 }, 40415),
+            (doc! { "locale": 1 }, 14),
+            (doc! { "locale": "" }, 2),
+            (doc! { "locale": "invalid_locale_xyz" }, 2),
+            (doc! { "locale": "en_GB_oed" }, 2),
+            (doc! { "locale": "en@collation=phonebook" }, 2),
+            (doc! { "locale": "en", "strength": 0 }, 2),
+            (doc! { "locale": "en", "strength": 6 }, 2),
+            (doc! { "locale": "en", "strength": f64::NAN }, 2),
+            (doc! { "locale": "en", "strength": decimal("5.5") }, 2),
+            (doc! { "locale": "en", "strength": "3" }, 14),
+            (doc! { "locale": "en", "backwards": null }, 14),
+            (doc! { "locale": "en", "backwards": 1 }, 14),
+            (doc! { "locale": "en", "caseLevel": 1 }, 14),
+            (doc! { "locale": "en", "caseFirst": "first" }, 2),
+            (doc! { "locale": "en", "caseFirst": 1 }, 14),
+            (doc! { "locale": "en", "alternate": "blanked" }, 2),
+            (doc! { "locale": "en", "maxVariable": "symbol" }, 2),
+            (
+                doc! { "locale": "en", "strength": 2, "caseFirst": "upper" },
+                2,
+            ),
+            (doc! { "locale": "fr", "strength": 1, "backwards": true }, 2),
+            (doc! { "locale": "en", "version": "1" }, 161),
+            (doc! { "locale": "en", "version": 1 }, 14),
+        ] {
+            let error = Collation::parse(&specification).unwrap_err();
+            assert_eq!(error.code, Code(code), "{specification}");
+        }
+        for accepted in [
+            bson!({ "locale": "en", "strength": null, "version": null, "caseLevel": null }),
+            bson!({ "locale": "en", "strength": 1.9 }),
+            bson!({ "locale": "zh@collation=unihan" }),
+            bson!({ "locale": "en", "version": "57.1" }),
+        ] {
+            assert!(
+                Collation::parse(accepted.as_document().unwrap()).is_ok(),
+                "{accepted}"
+            );
+        }
+    }
+}

@@ -181,3 +181,145 @@ impl PartialEq for OrderedBson {
 }
 
 impl Eq for OrderedBson {}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use bson::{
+        DateTime, JavaScriptCodeWithScope, Regex, Timestamp, bson, doc, oid::ObjectId,
+        spec::BinarySubtype,
+    };
+
+    use super::*;
+
+    /// A database pointer, which can only be had from bytes.
+    pub(crate) fn db_pointer(namespace: &str, id: [u8; 12]) -> Bson {
+        let length = i32::try_from(namespace.len() + 1).unwrap();
+        let mut value = length.to_le_bytes().to_vec();
+        value.extend_from_slice(namespace.as_bytes());
+        value.push(0);
+        value.extend_from_slice(&id);
+        let total = i32::try_from(value.len() + 7).unwrap();
+        let bytes = [&total.to_le_bytes(), &[0x0c, 0][..], &value, &[0]].concat();
+        let mut document = Document::from_reader(bytes.as_slice()).unwrap();
+        document.remove("").unwrap()
+    }
+
+    fn binary(subtype: BinarySubtype, bytes: &[u8]) -> Bson {
+        Bson::Binary(Binary {
+            subtype,
+            bytes: bytes.to_vec(),
+        })
+    }
+
+    pub(crate) fn regex(pattern: &str, options: &str) -> Bson {
+        Bson::RegularExpression(Regex {
+            pattern: pattern.to_owned().try_into().unwrap(),
+            options: options.to_owned().try_into().unwrap(),
+        })
+    }
+
+    fn scoped(code: &str, scope: Document) -> Bson {
+        let code = code.to_owned();
+        Bson::JavaScriptCodeWithScope(JavaScriptCodeWithScope { code, scope })
+    }
+
+    fn timestamp(time: u32, increment: u32) -> Bson {
+        Bson::Timestamp(Timestamp { time, increment })
+    }
+
+    /// One row for each place in the order; the values of a row are equal.
+    fn ascending() -> Vec<Vec<Bson>> {
+        vec![
+            vec![Bson::MinKey],
+            vec![Bson::Undefined],
+            vec![Bson::Null],
+            vec![bson!(f64::NAN)],
+            vec![bson!(-1), bson!(-1.0)],
+            vec![
+                bson!(2),
+                bson!(2_i64),
+                Bson::Decimal128("2.0".parse().unwrap()),
+            ],
+            vec![bson!("")],
+            vec![bson!("B"), Bson::Symbol("B".to_owned())],
+            vec![bson!("a")],
+            vec![bson!("a\0")],
+            vec![bson!("aa")],
+            vec![bson!({})],
+            // The type of the first field comes before its name.
+            vec![bson!({ "b": 1 }), bson!({ "b": 1.0 })],
+            vec![bson!({ "b": 1, "a": 1 })],
+            vec![bson!({ "c": 0 })],
+            vec![bson!({ "a": "x" })],
+            vec![bson!([])],
+            vec![bson!([1])],
+            vec![bson!([1, 1])],
+            vec![bson!([2])],
+            vec![bson!(["a"])],
+            vec![binary(BinarySubtype::Generic, &[9])],
+            vec![binary(BinarySubtype::Generic, &[1, 2])],
+            vec![binary(BinarySubtype::Uuid, &[0, 0])],
+            vec![Bson::ObjectId(ObjectId::from_bytes([1; 12]))],
+            vec![Bson::ObjectId(ObjectId::from_bytes([2; 12]))],
+            vec![bson!(false)],
+            vec![bson!(true)],
+            vec![Bson::DateTime(DateTime::from_millis(-5))],
+            vec![Bson::DateTime(DateTime::from_millis(5))],
+            vec![timestamp(1, 2)],
+            vec![timestamp(2, 1)],
+            vec![timestamp(u32::MAX, 0)],
+            vec![regex("a", "")],
+            vec![regex("a", "i")],
+            vec![regex("b", "")],
+            vec![db_pointer("z", [9; 12])],
+            vec![db_pointer("aa", [1; 12])],
+            vec![db_pointer("aa", [2; 12])],
+            vec![Bson::JavaScriptCode("a".to_owned())],
+            vec![Bson::JavaScriptCode("b".to_owned())],
+            vec![scoped("a", doc! { "x": 2 })],
+            vec![scoped("b", doc! { "x": 1 })],
+            vec![Bson::MaxKey],
+        ]
+    }
+
+    #[test]
+    fn values_of_all_types_have_a_place() {
+        let rows = ascending();
+        let simple = Collation::default();
+        for (a_rank, a_row) in rows.iter().enumerate() {
+            for (b_rank, b_row) in rows.iter().enumerate() {
+                for (a, b) in a_row.iter().flat_map(|a| b_row.iter().map(move |b| (a, b))) {
+                    assert_eq!(compare(a, b, &simple), a_rank.cmp(&b_rank), "{a} {b}");
+                    assert_eq!(equal(a, b, &simple), a_rank == b_rank, "{a} {b}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn collations_reach_into_values_but_not_into_names_and_code() {
+        let insensitive = Collation::parse(&doc! { "locale": "en", "strength": 1 }).unwrap();
+        for (a, b, expected) in [
+            (bson!("a"), bson!("A"), true),
+            (bson!(["a"]), bson!(["A"]), true),
+            (bson!({ "x": "a" }), bson!({ "x": "A" }), true),
+            (bson!({ "x": 1 }), bson!({ "X": 1 }), false),
+            (
+                scoped("", doc! { "x": "a" }),
+                scoped("", doc! { "x": "A" }),
+                false,
+            ),
+        ] {
+            assert_eq!(equal(&a, &b, &insensitive), expected, "{a} {b}");
+        }
+    }
+
+    #[test]
+    fn ordered_values_are_keys_of_sets() {
+        let set: std::collections::BTreeSet<_> = [bson!(1), bson!(1.0), bson!("1"), bson!(1_i64)]
+            .into_iter()
+            .map(OrderedBson)
+            .collect();
+        assert_eq!(set.len(), 2);
+    }
+}

@@ -146,7 +146,7 @@ pub(super) fn preferences(name: &str) -> Option<CollatorPreferences> {
         return None;
     }
     let mut tag = match locale {
-        "en_US_POSIX" => "en-US-u-va-posix".to_owned(),
+        "en_US_POSIX" => "en-US-posix".to_owned(),
         _ => locale.replace('_', "-"),
     };
     if let Some(variant) = variant {
