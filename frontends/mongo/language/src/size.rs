@@ -20,7 +20,11 @@ pub fn value_size(value: &Bson) -> usize {
         Bson::String(text) | Bson::Symbol(text) | Bson::JavaScriptCode(text) => text.len() + 5,
         Bson::Binary(binary) => {
             // The oldest subtype says its length twice.
-            let inner = if binary.subtype == bson::spec::BinarySubtype::BinaryOld { 4 } else { 0 };
+            let inner = if binary.subtype == bson::spec::BinarySubtype::BinaryOld {
+                4
+            } else {
+                0
+            };
             binary.bytes.len() + 5 + inner
         }
         Bson::RegularExpression(regex) => {
@@ -66,15 +70,19 @@ mod tests {
             doc! { "many": many },
             doc! { "id": bson::oid::ObjectId::new(), "now": bson::DateTime::now() },
             doc! { "r": bson::Regex { pattern: "^a".try_into().unwrap(),
-                options: "i".try_into().unwrap() } },
+            options: "i".try_into().unwrap() } },
             doc! { "t": bson::Timestamp { time: 1, increment: 2 }, "min": Bson::MinKey },
             doc! { "d": "1.5".parse::<bson::Decimal128>().unwrap() },
             doc! { "b": bson::Binary { subtype: bson::spec::BinarySubtype::Generic,
-                bytes: vec![1, 2, 3] } },
+            bytes: vec![1, 2, 3] } },
             doc! { "c": Bson::JavaScriptCodeWithScope(bson::JavaScriptCodeWithScope {
-                code: "f".into(), scope: doc! { "a": 1 } }) },
+            code: "f".into(), scope: doc! { "a": 1 } }) },
         ] {
-            assert_eq!(document_size(&document), document.to_vec().unwrap().len(), "{document}");
+            assert_eq!(
+                document_size(&document),
+                document.to_vec().unwrap().len(),
+                "{document}"
+            );
         }
     }
 }

@@ -13,17 +13,25 @@ pub(super) const OPERATORS: &[Operator] = &[
     Operator::values("$abs", Form::Exactly(1), |v, _| unary("$abs", v, abs)),
     Operator::values("$add", Form::Any, add),
     Operator::values("$ceil", Form::Exactly(1), |v, _| {
-        unary("$ceil", v, |number| Ok(to_whole(number, f64::ceil, Rounding::Ceiling)))
+        unary("$ceil", v, |number| {
+            Ok(to_whole(number, f64::ceil, Rounding::Ceiling))
+        })
     }),
     Operator::values("$divide", Form::Exactly(2), divide),
     Operator::values("$floor", Form::Exactly(1), |v, _| {
-        unary("$floor", v, |number| Ok(to_whole(number, f64::floor, Rounding::Floor)))
+        unary("$floor", v, |number| {
+            Ok(to_whole(number, f64::floor, Rounding::Floor))
+        })
     }),
     Operator::values("$mod", Form::Exactly(2), modulo),
     Operator::values("$multiply", Form::Any, multiply),
-    Operator::values("$round", Form::Between(1, 2), |v, _| round("$round", v, Rounding::HalfEven)),
+    Operator::values("$round", Form::Between(1, 2), |v, _| {
+        round("$round", v, Rounding::HalfEven)
+    }),
     Operator::values("$subtract", Form::Exactly(2), subtract),
-    Operator::values("$trunc", Form::Between(1, 2), |v, _| round("$trunc", v, Rounding::Down)),
+    Operator::values("$trunc", Form::Between(1, 2), |v, _| {
+        round("$trunc", v, Rounding::Down)
+    }),
 ];
 
 /// How many decimals `$round` and `$trunc` may be asked for.
@@ -44,7 +52,10 @@ pub(super) fn unary<'a>(
         Some(number) => some(apply(number)?.into_bson()),
         None => {
             let found = type_name(value);
-            fail(28765, format!("{name} only supports numeric types, not {found}"))
+            fail(
+                28765,
+                format!("{name} only supports numeric types, not {found}"),
+            )
         }
     }
 }
@@ -81,7 +92,10 @@ struct Running {
 
 impl Running {
     fn starting_with(value: i64) -> Self {
-        Self { total: Number::Int64(value), has_int64: false }
+        Self {
+            total: Number::Int64(value),
+            has_int64: false,
+        }
     }
 
     fn combine(&mut self, number: Number, combine: fn(Number, Number) -> Number) {
@@ -120,7 +134,10 @@ fn add<'a>(values: Vec<Value<'a>>, _: &Frame<'a>) -> Result<Value<'a>> {
         };
         let Some(number) = Number::from_bson(value) else {
             let found = type_name(value);
-            return fail(14, format!("$add only supports numeric or date types, not {found}"));
+            return fail(
+                14,
+                format!("$add only supports numeric or date types, not {found}"),
+            );
         };
         match &mut date {
             Some(date) => *date = milliseconds(*date, number, 1)?,
@@ -137,9 +154,7 @@ fn add<'a>(values: Vec<Value<'a>>, _: &Frame<'a>) -> Result<Value<'a>> {
 fn milliseconds(date: i64, number: Number, sign: i64) -> Result<i64> {
     let amount = match number {
         Number::Double(value) => Number::Double(value.round()).as_i64_exact(),
-        Number::Decimal(value) => {
-            value.round_to_integer(Rounding::HalfEven).to_i64_exact()
-        }
+        Number::Decimal(value) => value.round_to_integer(Rounding::HalfEven).to_i64_exact(),
         whole => whole.as_i64_exact(),
     };
     let moved = amount.and_then(|amount| match sign {
@@ -161,7 +176,10 @@ fn multiply<'a>(values: Vec<Value<'a>>, _: &Frame<'a>) -> Result<Value<'a>> {
         };
         let Some(number) = Number::from_bson(value) else {
             let found = type_name(value);
-            return fail(14, format!("$multiply only supports numeric types, not {found}"));
+            return fail(
+                14,
+                format!("$multiply only supports numeric types, not {found}"),
+            );
         };
         product.combine(number, Number::multiply);
     }
@@ -170,11 +188,16 @@ fn multiply<'a>(values: Vec<Value<'a>>, _: &Frame<'a>) -> Result<Value<'a>> {
 
 fn subtract<'a>(values: Vec<Value<'a>>, _: &Frame<'a>) -> Result<Value<'a>> {
     let [left, right] = take(values);
-    let (Some(left), Some(right)) = (left.as_deref(), right.as_deref()) else { return null() };
+    let (Some(left), Some(right)) = (left.as_deref(), right.as_deref()) else {
+        return null();
+    };
     match (left, right) {
         (Bson::Null | Bson::Undefined, _) | (_, Bson::Null | Bson::Undefined) => null(),
         (Bson::DateTime(left), Bson::DateTime(right)) => {
-            match left.timestamp_millis().checked_sub(right.timestamp_millis()) {
+            match left
+                .timestamp_millis()
+                .checked_sub(right.timestamp_millis())
+            {
                 Some(difference) => some(difference),
                 None => fail(15, "date overflow"),
             }
@@ -184,7 +207,10 @@ fn subtract<'a>(values: Vec<Value<'a>>, _: &Frame<'a>) -> Result<Value<'a>> {
                 let date = milliseconds(date.timestamp_millis(), number, -1)?;
                 some(DateTime::from_millis(date))
             }
-            None => fail(14, format!("can't $subtract {} from Date", type_name(right))),
+            None => fail(
+                14,
+                format!("can't $subtract {} from Date", type_name(right)),
+            ),
         },
         _ => match (Number::from_bson(left), Number::from_bson(right)) {
             (Some(left), Some(right)) => some(left.subtract(right).into_bson()),
@@ -228,7 +254,11 @@ fn modulo<'a>(values: Vec<Value<'a>>, _: &Frame<'a>) -> Result<Value<'a>> {
         None => null(),
         Some((left, right)) => match left.modulo(right) {
             Some(rest) => some(rest.into_bson()),
-            None if matches!((left, right), (Number::Decimal(_), _) | (_, Number::Decimal(_))) => {
+            None if matches!(
+                (left, right),
+                (Number::Decimal(_), _) | (_, Number::Decimal(_))
+            ) =>
+            {
                 fail(5733415, "can't $mod by zero")
             }
             None => fail(16610, "can't $mod by zero"),
@@ -245,7 +275,10 @@ fn round<'a>(name: &str, values: Vec<Value<'a>>, rounding: Rounding) -> Result<V
             Some(number) => number,
             None => {
                 let found = type_name(value);
-                return fail(51081, format!("{name} only supports numeric types, not {found}"));
+                return fail(
+                    51081,
+                    format!("{name} only supports numeric types, not {found}"),
+                );
             }
         },
     };
@@ -259,12 +292,21 @@ fn round<'a>(name: &str, values: Vec<Value<'a>>, rounding: Rounding) -> Result<V
 
 fn places(name: &str, places: &Bson) -> Result<i32> {
     let value = to_i64(places)?;
-    if Number::from_bson(places).and_then(Number::as_i32_exact).is_none() {
-        return fail(51082, format!("precision argument to {name} must be a integral value"));
+    if Number::from_bson(places)
+        .and_then(Number::as_i32_exact)
+        .is_none()
+    {
+        return fail(
+            51082,
+            format!("precision argument to {name} must be a integral value"),
+        );
     }
     match i32::try_from(value) {
         Ok(places) if PLACES.contains(&value) => Ok(places),
-        _ => fail(51083, format!("cannot apply {name} with precision value {value}")),
+        _ => fail(
+            51083,
+            format!("cannot apply {name} with precision value {value}"),
+        ),
     }
 }
 
@@ -281,11 +323,21 @@ fn rounded(name: &str, number: Number, places: i32, rounding: Rounding) -> Resul
         whole if places >= 0 => whole,
         Number::Int32(value) => match whole(i64::from(value)) {
             Some(value) => i32::try_from(value).map_or(Number::Int64(value), Number::Int32),
-            None => return fail(51080, format!("invalid conversion from Decimal128 in {name}")),
+            None => {
+                return fail(
+                    51080,
+                    format!("invalid conversion from Decimal128 in {name}"),
+                );
+            }
         },
         Number::Int64(value) => match whole(value) {
             Some(value) => Number::Int64(value),
-            None => return fail(51080, format!("invalid conversion from Decimal128 in {name}")),
+            None => {
+                return fail(
+                    51080,
+                    format!("invalid conversion from Decimal128 in {name}"),
+                );
+            }
         },
     })
 }
@@ -307,19 +359,26 @@ pub(super) fn to_i64(value: &Bson) -> Result<i64> {
     match Number::from_bson(value) {
         Some(Number::Double(double)) => match Number::Double(double.trunc()).as_i64_exact() {
             Some(value) => Ok(value),
-            None => fail(31109, format!("Can't coerce out of range value {double} to long")),
+            None => fail(
+                31109,
+                format!("Can't coerce out of range value {double} to long"),
+            ),
         },
         Some(Number::Decimal(decimal)) => {
             match decimal.round_to_integer(Rounding::HalfEven).to_i64_exact() {
                 Some(value) => Ok(value),
-                None => fail(31109, format!("Can't coerce out of range value {decimal} to long")),
+                None => fail(
+                    31109,
+                    format!("Can't coerce out of range value {decimal} to long"),
+                ),
             }
         }
         Some(number) => Ok(number.to_i64_saturating()),
         None if matches!(value, Bson::Null | Bson::Undefined) => Ok(0),
-        None => {
-            fail(16004, format!("can't convert from BSON type {} to long", type_name(value)))
-        }
+        None => fail(
+            16004,
+            format!("can't convert from BSON type {} to long", type_name(value)),
+        ),
     }
 }
 
@@ -345,7 +404,10 @@ mod tests {
             (bson!({ "$add": [i32::MAX, 1] }), bson!(2147483648_i64)),
             (bson!({ "$add": [i32::MAX, 1, -1] }), bson!(i32::MAX)),
             (bson!({ "$add": [1, 1_i64] }), bson!(2_i64)),
-            (bson!({ "$add": [i64::MAX, 1] }), bson!(9223372036854775807.0)),
+            (
+                bson!({ "$add": [i64::MAX, 1] }),
+                bson!(9223372036854775807.0),
+            ),
             (bson!({ "$add": [1, decimal("0.10")] }), decimal("1.10")),
             (bson!({ "$add": [1, null] }), bson!(null)),
             (bson!({ "$add": [date(5), 1.5] }), date(7)),
@@ -370,7 +432,10 @@ mod tests {
         gives([
             (bson!({ "$multiply": [] }), bson!(1)),
             (bson!({ "$multiply": [3, "$b"] }), bson!(7.5)),
-            (bson!({ "$multiply": [65536, 65536] }), bson!(4294967296_i64)),
+            (
+                bson!({ "$multiply": [65536, 65536] }),
+                bson!(4294967296_i64),
+            ),
             (bson!({ "$multiply": ["$none", "x"] }), bson!(null)),
             (bson!({ "$divide": [3, 2] }), bson!(1.5)),
             (bson!({ "$divide": [decimal("1"), 4] }), decimal("0.25")),

@@ -6,12 +6,12 @@ use std::cmp::Ordering;
 use bson::{Bson, Document, doc};
 
 use super::operator::{Form, Named, Operator, optional, positional, required, take};
+use super::order::Order;
 use super::string::count;
 use super::{Call, Frame, Node, ParseContext, Value, fail, is_nullish, null, or_null, some};
 use crate::compare::{self, type_name};
 use crate::error::Result;
 use crate::number::Number;
-use crate::sort::SortPattern;
 
 pub(super) const OPERATORS: &[Operator] = &[
     Operator::values("$arrayElemAt", Form::Exactly(2), |values, _| {
@@ -39,11 +39,7 @@ pub(super) const OPERATORS: &[Operator] = &[
 pub(super) const MAX_BYTES: usize = 100 << 20;
 
 /// An element counted from the start, or from the end if the index is negative.
-pub(super) fn element_at<'a>(
-    name: &str,
-    array: Value<'a>,
-    index: Value<'a>,
-) -> Result<Value<'a>> {
+pub(super) fn element_at<'a>(name: &str, array: Value<'a>, index: Value<'a>) -> Result<Value<'a>> {
     if is_nullish(array.as_deref()) || is_nullish(index.as_deref()) {
         return null();
     }
@@ -51,12 +47,20 @@ pub(super) fn element_at<'a>(
         return fail(28689, format!("{name}'s first argument must be an array"));
     };
     let Some(number) = index.as_deref().and_then(Number::from_bson) else {
-        return fail(28690, format!("{name}'s second argument must be a numeric value"));
+        return fail(
+            28690,
+            format!("{name}'s second argument must be a numeric value"),
+        );
     };
     let Some(index) = number.as_i32_exact() else {
-        return fail(28691, format!("{name}'s second argument must be a 32-bit integer"));
+        return fail(
+            28691,
+            format!("{name}'s second argument must be a 32-bit integer"),
+        );
     };
-    let Some(position) = from_either_end(index, items.len()) else { return Ok(None) };
+    let Some(position) = from_either_end(index, items.len()) else {
+        return Ok(None);
+    };
     match array {
         Some(Cow::Borrowed(Bson::Array(items))) => Ok(items.get(position).map(Cow::Borrowed)),
         Some(Cow::Owned(Bson::Array(mut items))) if position < items.len() => {
@@ -69,7 +73,11 @@ pub(super) fn element_at<'a>(
 /// The position that an index means; none if it lies before the start.
 fn from_either_end(index: i32, length: usize) -> Option<usize> {
     let distance = usize::try_from(index.unsigned_abs()).ok()?;
-    if index < 0 { length.checked_sub(distance) } else { Some(distance) }
+    if index < 0 {
+        length.checked_sub(distance)
+    } else {
+        Some(distance)
+    }
 }
 
 fn array_to_object<'a>(values: Vec<Value<'a>>, _: &Frame<'a>) -> Result<Value<'a>> {
@@ -87,11 +95,18 @@ fn array_to_object<'a>(values: Vec<Value<'a>>, _: &Frame<'a>) -> Result<Value<'a
         Some(Bson::Document(_)) => false,
         Some(other) => {
             let found = type_name(other);
-            return fail(40398, format!("Unrecognised input type for $arrayToObject: {found}"));
+            return fail(
+                40398,
+                format!("Unrecognised input type for $arrayToObject: {found}"),
+            );
         }
     };
     for item in items {
-        let (key, value) = if pairs { pair(item)? } else { key_and_value(item)? };
+        let (key, value) = if pairs {
+            pair(item)?
+        } else {
+            key_and_value(item)?
+        };
         object.insert(key, value.clone());
     }
     some(object)
@@ -99,7 +114,10 @@ fn array_to_object<'a>(values: Vec<Value<'a>>, _: &Frame<'a>) -> Result<Value<'a
 
 fn pair(item: &Bson) -> Result<(&str, &Bson)> {
     let Bson::Array(pair) = item else {
-        return fail(40396, "$arrayToObject requires its elements to be all arrays");
+        return fail(
+            40396,
+            "$arrayToObject requires its elements to be all arrays",
+        );
     };
     let [key, value] = pair.as_slice() else {
         return fail(40397, "$arrayToObject requires an array of size 2 arrays");
@@ -115,13 +133,22 @@ fn pair(item: &Bson) -> Result<(&str, &Bson)> {
 
 fn key_and_value(item: &Bson) -> Result<(&str, &Bson)> {
     let Bson::Document(item) = item else {
-        return fail(40391, "$arrayToObject requires its elements to be all objects");
+        return fail(
+            40391,
+            "$arrayToObject requires its elements to be all objects",
+        );
     };
     if item.len() != 2 {
-        return fail(40392, "$arrayToObject requires objects with the keys 'k' and 'v'");
+        return fail(
+            40392,
+            "$arrayToObject requires objects with the keys 'k' and 'v'",
+        );
     }
     let (Some(key), Some(value)) = (item.get("k"), item.get("v")) else {
-        return fail(40393, "$arrayToObject requires objects with the keys 'k' and 'v'");
+        return fail(
+            40393,
+            "$arrayToObject requires objects with the keys 'k' and 'v'",
+        );
     };
     match key {
         Bson::String(key) if key.contains('\0') => {
@@ -144,7 +171,10 @@ fn object_to_array<'a>(values: Vec<Value<'a>>, _: &Frame<'a>) -> Result<Value<'a
         }
         Some(other) => {
             let found = type_name(other);
-            fail(40390, format!("$objectToArray requires a document input, found: {found}"))
+            fail(
+                40390,
+                format!("$objectToArray requires a document input, found: {found}"),
+            )
         }
     }
 }
@@ -157,7 +187,10 @@ fn concat_arrays<'a>(values: Vec<Value<'a>>, _: &Frame<'a>) -> Result<Value<'a>>
             Some(Bson::Array(items)) => all.extend(items),
             Some(other) => {
                 let found = type_name(&other);
-                return fail(28664, format!("$concatArrays only supports arrays, not {found}"));
+                return fail(
+                    28664,
+                    format!("$concatArrays only supports arrays, not {found}"),
+                );
             }
         }
     }
@@ -169,7 +202,11 @@ fn contains<'a>(values: Vec<Value<'a>>, frame: &Frame<'a>) -> Result<Value<'a>> 
     let Some(Bson::Array(items)) = array.as_deref() else {
         return fail(40081, "$in requires an array as a second argument");
     };
-    some(items.iter().any(|item| is_equal(item, value.as_deref(), frame)))
+    some(
+        items
+            .iter()
+            .any(|item| is_equal(item, value.as_deref(), frame)),
+    )
 }
 
 /// Whether an element equals a value; nothing equals what is missing.
@@ -185,7 +222,10 @@ fn index_of<'a>(values: Vec<Value<'a>>, frame: &Frame<'a>) -> Result<Value<'a>> 
         Some(_) => return fail(40090, "$indexOfArray requires an array as a first argument"),
     };
     let position = |value: Option<&Bson>| {
-        let Some(index) = value.and_then(Number::from_bson).and_then(Number::as_i32_exact) else {
+        let Some(index) = value
+            .and_then(Number::from_bson)
+            .and_then(Number::as_i32_exact)
+        else {
             return fail(9711600, "$indexOfArray requires an integral index");
         };
         match usize::try_from(index) {
@@ -193,8 +233,16 @@ fn index_of<'a>(values: Vec<Value<'a>>, frame: &Frame<'a>) -> Result<Value<'a>> 
             Err(_) => fail(9711601, "$indexOfArray requires a nonnegative index"),
         }
     };
-    let start = if values.len() > 2 { position(at(2))? } else { 0 };
-    let end = if values.len() > 3 { position(at(3))? } else { items.len() };
+    let start = if values.len() > 2 {
+        position(at(2))?
+    } else {
+        0
+    };
+    let end = if values.len() > 3 {
+        position(at(3))?
+    } else {
+        items.len()
+    };
     let found = (items.iter().enumerate().take(end).skip(start))
         .find(|(_, item)| is_equal(item, at(1), frame));
     some(found.map_or(Bson::Int32(-1), |(index, _)| count(index)))
@@ -212,7 +260,11 @@ fn range<'a>(values: Vec<Value<'a>>, _: &Frame<'a>) -> Result<Value<'a>> {
         }
     };
     let (start, end) = (integer(0, 34443, 34444)?, integer(1, 34445, 34446)?);
-    let step = if values.len() > 2 { integer(2, 34447, 34448)? } else { 1 };
+    let step = if values.len() > 2 {
+        integer(2, 34447, 34448)?
+    } else {
+        1
+    };
     if step == 0 {
         return fail(34449, "$range requires a non-zero step value");
     }
@@ -224,7 +276,11 @@ fn range<'a>(values: Vec<Value<'a>>, _: &Frame<'a>) -> Result<Value<'a>> {
     let mut items = Vec::with_capacity(length);
     let mut next = Some(start);
     while let Some(current) = next
-        && if step > 0 { current < end } else { current > end }
+        && if step > 0 {
+            current < end
+        } else {
+            current > end
+        }
     {
         items.push(Bson::Int32(current));
         next = current.checked_add(step);
@@ -242,7 +298,10 @@ fn reverse<'a>(values: Vec<Value<'a>>, _: &Frame<'a>) -> Result<Value<'a>> {
         }
         Some(other) => {
             let found = type_name(&other);
-            fail(34435, format!("The argument to $reverseArray must be an array, not {found}"))
+            fail(
+                34435,
+                format!("The argument to $reverseArray must be an array, not {found}"),
+            )
         }
     }
 }
@@ -253,7 +312,10 @@ fn size<'a>(values: Vec<Value<'a>>, _: &Frame<'a>) -> Result<Value<'a>> {
         Some(Bson::Array(items)) => some(count(items.len())),
         other => {
             let found = other.map_or("missing", type_name);
-            fail(17124, format!("The argument to $size must be an array, but was: {found}"))
+            fail(
+                17124,
+                format!("The argument to $size must be an array, but was: {found}"),
+            )
         }
     }
 }
@@ -277,7 +339,9 @@ fn slice<'a>(values: Vec<Value<'a>>, _: &Frame<'a>) -> Result<Value<'a>> {
         }
     };
     let second = integer(second.as_deref(), 28725, 28726)?;
-    let position = from_either_end(second, items.len()).unwrap_or(0).min(items.len());
+    let position = from_either_end(second, items.len())
+        .unwrap_or(0)
+        .min(items.len());
     let (start, end) = if has_length {
         if is_nullish(third.as_deref()) {
             return null();
@@ -285,14 +349,24 @@ fn slice<'a>(values: Vec<Value<'a>>, _: &Frame<'a>) -> Result<Value<'a>> {
         let length = integer(third.as_deref(), 28727, 28728)?;
         match usize::try_from(length) {
             Ok(length) if length > 0 => (position, position.saturating_add(length)),
-            _ => return fail(28729, format!("Third argument to $slice must be positive: {length}")),
+            _ => {
+                return fail(
+                    28729,
+                    format!("Third argument to $slice must be positive: {length}"),
+                );
+            }
         }
     } else if second < 0 {
         (position, items.len())
     } else {
         (0, position)
     };
-    some(items.get(start..end.min(items.len())).unwrap_or_default().to_vec())
+    some(
+        items
+            .get(start..end.min(items.len()))
+            .unwrap_or_default()
+            .to_vec(),
+    )
 }
 
 const SORT: Named = Named {
@@ -312,14 +386,13 @@ fn parse_sort(
         return fail(2942502, "$sortArray requires 'input' and 'sortBy'");
     };
     let direction = |order: &Bson| {
-        Number::from_bson(order).and_then(Number::as_i64_exact).filter(|d| matches!(d, 1 | -1))
+        Number::from_bson(order)
+            .and_then(Number::as_i64_exact)
+            .filter(|d| matches!(d, 1 | -1))
     };
     match order {
         Bson::Document(pattern) => {
-            if pattern.is_empty() {
-                return fail(2942505, "$sortArray: the sort specification must not be empty");
-            }
-            SortPattern::parse(pattern)?;
+            sort_order(pattern)?;
         }
         order if Number::from_bson(order).is_none() => {
             return fail(2942507, "$sortArray: sortBy must be an object or a number");
@@ -333,6 +406,35 @@ fn parse_sort(
     Ok(operator.call(vec![input, Node::Constant(Some((*order).clone()))]))
 }
 
+fn sort_order(pattern: &Document) -> Result<Order> {
+    let direction = |(path, direction): (&'_ String, &Bson)| {
+        let number = Number::from_bson(direction).and_then(Number::as_i64_exact);
+        let valid = !path
+            .split('.')
+            .any(|part| part.is_empty() || part.starts_with('$'));
+        match number {
+            Some(1) if valid => Ok((path.clone(), false)),
+            Some(-1) if valid => Ok((path.clone(), true)),
+            _ => fail(
+                2942505,
+                format!("$sortArray: the order of '{path}' must be 1 or -1"),
+            ),
+        }
+    };
+    let fields = pattern.iter().map(direction).collect::<Result<Vec<_>>>()?;
+    if fields.is_empty() {
+        return fail(
+            2942505,
+            "$sortArray: the sort specification must not be empty",
+        );
+    }
+    Ok(Order::new(
+        fields
+            .iter()
+            .map(|(path, descending)| (path.as_str(), *descending)),
+    ))
+}
+
 fn sort<'a>(call: &'a Call, frame: &Frame<'a>) -> Result<Value<'a>> {
     let mut items = match call.evaluate_argument(0, frame)?.map(Cow::into_owned) {
         None | Some(Bson::Null | Bson::Undefined) => return null(),
@@ -341,16 +443,15 @@ fn sort<'a>(call: &'a Call, frame: &Frame<'a>) -> Result<Value<'a>> {
     };
     match call.evaluate_argument(1, frame)?.as_deref() {
         Some(Bson::Document(pattern)) => {
-            let pattern = SortPattern::parse(pattern)?;
-            let empty = Document::new();
+            let (order, empty) = (sort_order(pattern)?, Document::new());
             // What is no document has none of the fields.
-            let document = |item: &Bson| match item {
-                Bson::Document(document) => document.clone(),
-                _ => empty.clone(),
-            };
-            let mut keyed: Vec<(Document, Bson)> =
-                items.into_iter().map(|item| (document(&item), item)).collect();
-            keyed.sort_by(|(a, _), (b, _)| pattern.compare(a, b));
+            let key =
+                |item: &Bson| order.key(item.as_document().unwrap_or(&empty), frame.collation);
+            let mut keyed = Vec::with_capacity(items.len());
+            for item in items {
+                keyed.push((key(&item)?, item));
+            }
+            keyed.sort_by(|(a, _), (b, _)| a.cmp(b));
             items = keyed.into_iter().map(|(_, item)| item).collect();
         }
         direction => {
@@ -367,7 +468,11 @@ fn sort<'a>(call: &'a Call, frame: &Frame<'a>) -> Result<Value<'a>> {
 }
 
 const ZIP: Named = Named {
-    fields: &[required("inputs", 34465), optional("defaults"), optional("useLongestLength")],
+    fields: &[
+        required("inputs", 34465),
+        optional("defaults"),
+        optional("useLongestLength"),
+    ],
     not_object: 34460,
     unknown: 34464,
 };
@@ -397,7 +502,10 @@ fn parse_zip(
         return fail(34465, "$zip requires at least one input array");
     }
     if !longest && !defaults.is_empty() {
-        return fail(34466, "cannot specify defaults unless useLongestLength is true");
+        return fail(
+            34466,
+            "cannot specify defaults unless useLongestLength is true",
+        );
     }
     if !defaults.is_empty() && defaults.len() != inputs.len() {
         return fail(34467, "defaults and inputs must have the same length");
@@ -405,7 +513,14 @@ fn parse_zip(
     let count = inputs.len();
     inputs.extend(defaults);
     inputs.resize(count * 2, Node::Absent);
-    Ok(operator.binding(inputs, if longest { vec!["longest".to_owned()] } else { Vec::new() }))
+    Ok(operator.binding(
+        inputs,
+        if longest {
+            vec!["longest".to_owned()]
+        } else {
+            Vec::new()
+        },
+    ))
 }
 
 fn zip<'a>(call: &'a Call, frame: &Frame<'a>) -> Result<Value<'a>> {
@@ -419,7 +534,11 @@ fn zip<'a>(call: &'a Call, frame: &Frame<'a>) -> Result<Value<'a>> {
         }
     }
     let lengths = columns.iter().map(ExactSizeIterator::len);
-    let length = if call.names.is_empty() { lengths.min() } else { lengths.max() };
+    let length = if call.names.is_empty() {
+        lengths.min()
+    } else {
+        lengths.max()
+    };
     let mut fillers = Vec::with_capacity(defaults.len());
     for default in defaults {
         fillers.push(or_null(default.evaluate(frame)?));
@@ -429,7 +548,9 @@ fn zip<'a>(call: &'a Call, frame: &Frame<'a>) -> Result<Value<'a>> {
         let next = |(column, filler): (&mut std::vec::IntoIter<Bson>, &Bson)| {
             column.next().unwrap_or_else(|| filler.clone())
         };
-        rows.push(Bson::Array(columns.iter_mut().zip(&fillers).map(next).collect()));
+        rows.push(Bson::Array(
+            columns.iter_mut().zip(&fillers).map(next).collect(),
+        ));
     }
     some(rows)
 }
@@ -477,8 +598,14 @@ mod tests {
     #[test]
     fn goes_between_arrays_and_objects() {
         gives([
-            (bson!({ "$arrayToObject": [[["a", 1], ["b", 2]]] }), bson!({ "a": 1, "b": 2 })),
-            (bson!({ "$arrayToObject": [[{ "k": "a", "v": 1 }]] }), bson!({ "a": 1 })),
+            (
+                bson!({ "$arrayToObject": [[["a", 1], ["b", 2]]] }),
+                bson!({ "a": 1, "b": 2 }),
+            ),
+            (
+                bson!({ "$arrayToObject": [[{ "k": "a", "v": 1 }]] }),
+                bson!({ "a": 1 }),
+            ),
             (bson!({ "$arrayToObject": [[]] }), bson!({})),
             (
                 bson!({ "$objectToArray": { "a": 1, "b": 2 } }),
@@ -492,7 +619,10 @@ mod tests {
             (bson!({ "$arrayToObject": [[["a", 1], 1]] }), 40396),
             (bson!({ "$arrayToObject": [[["a"]]] }), 40397),
             (bson!({ "$arrayToObject": [[[1, 1]]] }), 40395),
-            (bson!({ "$arrayToObject": [[{ "k": "a", "v": 1 }, 1]] }), 40391),
+            (
+                bson!({ "$arrayToObject": [[{ "k": "a", "v": 1 }, 1]] }),
+                40391,
+            ),
             (bson!({ "$arrayToObject": [[{ "k": "a" }]] }), 40392),
             (bson!({ "$arrayToObject": [[{ "k": "a", "x": 1 }]] }), 40393),
             (bson!({ "$arrayToObject": [[{ "k": 1, "v": 1 }]] }), 40394),
@@ -503,7 +633,10 @@ mod tests {
     #[test]
     fn searches_and_combines() {
         gives([
-            (bson!({ "$concatArrays": [[1], "$list"] }), bson!([1, 3, 1, 2])),
+            (
+                bson!({ "$concatArrays": [[1], "$list"] }),
+                bson!([1, 3, 1, 2]),
+            ),
             (bson!({ "$concatArrays": [[1], null] }), bson!(null)),
             (bson!({ "$in": [1.0, "$list"] }), bson!(true)),
             (bson!({ "$in": ["$none", "$list"] }), bson!(false)),
@@ -514,7 +647,10 @@ mod tests {
             (bson!({ "$range": [0, 5, 2] }), bson!([0, 2, 4])),
             (bson!({ "$range": [3, 0, -1] }), bson!([3, 2, 1])),
             (bson!({ "$range": [0, -1] }), bson!([])),
-            (bson!({ "$zip": { "inputs": [[1, 2], ["a"]] } }), bson!([[1, "a"]])),
+            (
+                bson!({ "$zip": { "inputs": [[1, 2], ["a"]] } }),
+                bson!([[1, "a"]]),
+            ),
             (
                 bson!({ "$zip": {
                     "inputs": [[1, 2], ["a"]], "useLongestLength": true, "defaults": [0, "z"],
@@ -540,10 +676,16 @@ mod tests {
             (bson!({ "$zip": 1 }), 34460),
             (bson!({ "$zip": { "inputs": 1 } }), 34461),
             (bson!({ "$zip": { "inputs": [[1]], "defaults": 1 } }), 34462),
-            (bson!({ "$zip": { "inputs": [[1]], "useLongestLength": 1 } }), 34463),
+            (
+                bson!({ "$zip": { "inputs": [[1]], "useLongestLength": 1 } }),
+                34463,
+            ),
             (bson!({ "$zip": { "x": 1 } }), 34464),
             (bson!({ "$zip": { "inputs": [] } }), 34465),
-            (bson!({ "$zip": { "inputs": [[1]], "defaults": [1] } }), 34466),
+            (
+                bson!({ "$zip": { "inputs": [[1]], "defaults": [1] } }),
+                34466,
+            ),
             (
                 bson!({ "$zip": { "inputs": [[1]], "defaults": [1, 2], "useLongestLength": true } }),
                 34467,
@@ -555,25 +697,46 @@ mod tests {
     #[test]
     fn sorts() {
         gives([
-            (bson!({ "$sortArray": { "input": "$list", "sortBy": 1 } }), bson!([1, 2, 3])),
-            (bson!({ "$sortArray": { "input": "$list", "sortBy": -1 } }), bson!([3, 2, 1])),
+            (
+                bson!({ "$sortArray": { "input": "$list", "sortBy": 1 } }),
+                bson!([1, 2, 3]),
+            ),
+            (
+                bson!({ "$sortArray": { "input": "$list", "sortBy": -1 } }),
+                bson!([3, 2, 1]),
+            ),
             (
                 bson!({ "$sortArray": {
                     "input": [{ "a": 2 }, { "a": 1 }], "sortBy": { "a": 1 },
                 } }),
                 bson!([{ "a": 1 }, { "a": 2 }]),
             ),
-            (bson!({ "$sortArray": { "input": null, "sortBy": 1 } }), bson!(null)),
+            (
+                bson!({ "$sortArray": { "input": null, "sortBy": 1 } }),
+                bson!(null),
+            ),
         ]);
         fails([
             (bson!({ "$sortArray": 1 }), 2942500),
             (bson!({ "$sortArray": { "x": 1 } }), 2942501),
             (bson!({ "$sortArray": { "sortBy": 1 } }), 2942502),
             (bson!({ "$sortArray": { "input": [] } }), 2942503),
-            (bson!({ "$sortArray": { "input": 1, "sortBy": 1 } }), 2942504),
-            (bson!({ "$sortArray": { "input": [], "sortBy": {} } }), 2942505),
-            (bson!({ "$sortArray": { "input": [], "sortBy": 2 } }), 2942506),
-            (bson!({ "$sortArray": { "input": [], "sortBy": "x" } }), 2942507),
+            (
+                bson!({ "$sortArray": { "input": 1, "sortBy": 1 } }),
+                2942504,
+            ),
+            (
+                bson!({ "$sortArray": { "input": [], "sortBy": {} } }),
+                2942505,
+            ),
+            (
+                bson!({ "$sortArray": { "input": [], "sortBy": 2 } }),
+                2942506,
+            ),
+            (
+                bson!({ "$sortArray": { "input": [], "sortBy": "x" } }),
+                2942507,
+            ),
         ]);
     }
 }

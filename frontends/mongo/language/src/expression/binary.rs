@@ -37,7 +37,10 @@ impl Format {
             "hex" => Ok(Some(Self::Hex)),
             "utf8" => Ok(Some(Self::Utf8)),
             "uuid" => Ok(Some(Self::Uuid)),
-            _ => fail(4341125, format!("Invalid 'format' argument for $convert: {name}")),
+            _ => fail(
+                4341125,
+                format!("Invalid 'format' argument for $convert: {name}"),
+            ),
         }
     }
 }
@@ -46,21 +49,33 @@ impl Format {
 pub(super) fn parse_subtype(value: &Bson) -> Result<BinarySubtype> {
     let Some(number) = Number::from_bson(value) else {
         let found = type_name(value);
-        return fail(4341108, format!("$convert's 'subtype' must be a number, but is {found}"));
+        return fail(
+            4341108,
+            format!("$convert's 'subtype' must be a number, but is {found}"),
+        );
     };
     let Some(code) = number.as_i32_exact() else {
-        return fail(4341106, "In $convert, numeric 'subtype' argument is not an integer");
+        return fail(
+            4341106,
+            "In $convert, numeric 'subtype' argument is not an integer",
+        );
     };
     match u8::try_from(code) {
         Ok(code @ (0..=6 | 8 | 9 | 128..)) => Ok(BinarySubtype::from(code)),
-        _ => fail(4341107, format!("In $convert, 'subtype' is not a BinData type: {code}")),
+        _ => fail(
+            4341107,
+            format!("In $convert, 'subtype' is not a BinData type: {code}"),
+        ),
     }
 }
 
 fn needed(format: Option<Format>, direction: &str) -> Result<Format> {
     match format {
         Some(format) => Ok(format),
-        None => fail(4341115, format!("Format must be specified when converting {direction}")),
+        None => fail(
+            4341115,
+            format!("Format must be specified when converting {direction}"),
+        ),
     }
 }
 
@@ -104,9 +119,10 @@ pub(super) fn from_text(
     }
     let decoded = match format {
         Format::Base64 => STANDARD.decode(text).ok(),
-        Format::Base64Url => {
-            URL_SAFE_NO_PAD.decode(text).or_else(|_| URL_SAFE.decode(text)).ok()
-        }
+        Format::Base64Url => URL_SAFE_NO_PAD
+            .decode(text)
+            .or_else(|_| URL_SAFE.decode(text))
+            .ok(),
         Format::Hex => from_hex(text),
         Format::Utf8 => Some(text.as_bytes().to_vec()),
         Format::Uuid => parse_uuid(text),
@@ -131,7 +147,9 @@ fn from_hex(text: &str) -> Option<Vec<u8>> {
 /// Only the form with four dashes.
 fn parse_uuid(text: &str) -> Option<Vec<u8>> {
     let dashed = text.len() == 36
-        && [8, 13, 18, 23].iter().all(|at| text.as_bytes().get(*at) == Some(&b'-'));
+        && [8, 13, 18, 23]
+            .iter()
+            .all(|at| text.as_bytes().get(*at) == Some(&b'-'));
     let uuid = bson::Uuid::parse_str(text).ok().filter(|_| dashed)?;
     Some(uuid.bytes().to_vec())
 }
@@ -197,12 +215,18 @@ mod tests {
     use crate::expression::tests::{fails, gives};
 
     fn binary(bytes: &[u8]) -> Bson {
-        Bson::Binary(Binary { subtype: BinarySubtype::Generic, bytes: bytes.to_vec() })
+        Bson::Binary(Binary {
+            subtype: BinarySubtype::Generic,
+            bytes: bytes.to_vec(),
+        })
     }
 
     #[test]
     fn converts_binary_data() {
-        let uuid = Binary { subtype: BinarySubtype::Uuid, bytes: vec![0x11; 16] };
+        let uuid = Binary {
+            subtype: BinarySubtype::Uuid,
+            bytes: vec![0x11; 16],
+        };
         gives([
             (
                 bson!({ "$convert": { "input": "aGk=", "to": "binData", "format": "base64" } }),
@@ -225,7 +249,10 @@ mod tests {
                 bson!({ "$toString": Bson::Binary(uuid) }),
                 bson!("11111111-1111-1111-1111-111111111111"),
             ),
-            (bson!({ "$convert": { "input": 1, "to": "binData" } }), binary(&[1, 0, 0, 0])),
+            (
+                bson!({ "$convert": { "input": 1, "to": "binData" } }),
+                binary(&[1, 0, 0, 0]),
+            ),
             (
                 bson!({ "$convert": { "input": binary(&[1, 0]), "to": "int", "byteOrder": "big" } }),
                 bson!(256),
@@ -240,12 +267,30 @@ mod tests {
     #[test]
     fn refuses_malformed_binary_data() {
         fails([
-            (bson!({ "$convert": { "input": "aGk=", "to": "binData" } }), 4341115),
-            (bson!({ "$convert": { "input": "x", "to": "binData", "format": "hex" } }), 241),
-            (bson!({ "$convert": { "input": "x", "to": "binData", "format": "none" } }), 4341125),
-            (bson!({ "$convert": { "input": "x", "to": "binData", "format": 1 } }), 4341114),
-            (bson!({ "$convert": { "input": 1, "to": "binData", "byteOrder": 1 } }), 9130001),
-            (bson!({ "$convert": { "input": 1, "to": "binData", "byteOrder": "x" } }), 9130002),
+            (
+                bson!({ "$convert": { "input": "aGk=", "to": "binData" } }),
+                4341115,
+            ),
+            (
+                bson!({ "$convert": { "input": "x", "to": "binData", "format": "hex" } }),
+                241,
+            ),
+            (
+                bson!({ "$convert": { "input": "x", "to": "binData", "format": "none" } }),
+                4341125,
+            ),
+            (
+                bson!({ "$convert": { "input": "x", "to": "binData", "format": 1 } }),
+                4341114,
+            ),
+            (
+                bson!({ "$convert": { "input": 1, "to": "binData", "byteOrder": 1 } }),
+                9130001,
+            ),
+            (
+                bson!({ "$convert": { "input": 1, "to": "binData", "byteOrder": "x" } }),
+                9130002,
+            ),
             (
                 bson!({ "$convert": { "input": 1, "to": { "type": "binData", "subtype": 1.5 } } }),
                 4341106,

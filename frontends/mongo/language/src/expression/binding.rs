@@ -30,7 +30,11 @@ const LET: Named = Named {
 };
 
 const MAP: Named = Named {
-    fields: &[required("input", 16880), optional("as"), required("in", 16882)],
+    fields: &[
+        required("input", 16880),
+        optional("as"),
+        required("in", 16882),
+    ],
     not_object: 16878,
     unknown: 16879,
 };
@@ -47,7 +51,11 @@ const FILTER: Named = Named {
 };
 
 const REDUCE: Named = Named {
-    fields: &[required("input", 40077), required("initialValue", 40078), required("in", 40079)],
+    fields: &[
+        required("input", 40077),
+        required("initialValue", 40078),
+        required("in", 40079),
+    ],
     not_object: 40075,
     unknown: 40076,
 };
@@ -85,7 +93,11 @@ fn parse_let(
         arguments.push(Node::parse(value, context)?);
         names.push(name.clone());
     }
-    arguments.push(parse_within(fields.get(1).copied().flatten(), &names, context)?);
+    arguments.push(parse_within(
+        fields.get(1).copied().flatten(),
+        &names,
+        context,
+    )?);
     Ok(operator.binding(arguments, names))
 }
 
@@ -104,10 +116,18 @@ fn bind<'a, 'b>(
     frame: &Frame<'b>,
 ) -> Result<Value<'a>> {
     let Some((name, value)) = values.pop() else {
-        let value = call.arguments.last().unwrap_or(&Node::Absent).evaluate(frame)?;
+        let value = call
+            .arguments
+            .last()
+            .unwrap_or(&Node::Absent)
+            .evaluate(frame)?;
         return Ok(value.map(|value| Cow::Owned(value.into_owned())));
     };
-    let local = Local { name, value, outer: frame.locals };
+    let local = Local {
+        name,
+        value,
+        outer: frame.locals,
+    };
     bind(call, values, &frame.with(&local))
 }
 
@@ -128,7 +148,9 @@ fn parse_map(
     context: &ParseContext<'_>,
 ) -> Result<Node> {
     let fields = operator.fields(&MAP, argument)?;
-    let [input, name, body] = fields.as_slice() else { return Ok(Node::Absent) };
+    let [input, name, body] = fields.as_slice() else {
+        return Ok(Node::Absent);
+    };
     let input = parse_optional(*input, context)?;
     let names = vec![element_name(*name)?];
     let body = parse_within(*body, &names, context)?;
@@ -140,20 +162,26 @@ fn elements<'v>(name: &str, value: &'v Value<'_>, code: i32) -> Result<Option<&'
     match value.as_deref() {
         None | Some(Bson::Null | Bson::Undefined) => Ok(None),
         Some(Bson::Array(items)) => Ok(Some(items)),
-        Some(other) => {
-            fail(code, format!("input to {name} must be an array not {}", type_name(other)))
-        }
+        Some(other) => fail(
+            code,
+            format!("input to {name} must be an array not {}", type_name(other)),
+        ),
     }
 }
 
 fn map<'a>(call: &'a Call, frame: &Frame<'a>) -> Result<Value<'a>> {
     let input = call.evaluate_argument(0, frame)?;
-    let Some(items) = elements("$map", &input, 16883)? else { return null() };
+    let Some(items) = elements("$map", &input, 16883)? else {
+        return null();
+    };
     let mut output = Vec::with_capacity(items.len());
     let mut size = 0;
     for item in items {
-        let local =
-            Local { name: call.name(0), value: Some(Cow::Borrowed(item)), outer: frame.locals };
+        let local = Local {
+            name: call.name(0),
+            value: Some(Cow::Borrowed(item)),
+            outer: frame.locals,
+        };
         let value = or_null(call.argument(1).evaluate(&frame.with(&local))?);
         size += value_size(&value);
         if size > MAX_BYTES {
@@ -170,7 +198,9 @@ fn parse_filter(
     context: &ParseContext<'_>,
 ) -> Result<Node> {
     let fields = operator.fields(&FILTER, argument)?;
-    let [input, name, condition, limit] = fields.as_slice() else { return Ok(Node::Absent) };
+    let [input, name, condition, limit] = fields.as_slice() else {
+        return Ok(Node::Absent);
+    };
     let input = parse_optional(*input, context)?;
     let names = vec![element_name(*name)?];
     let condition = parse_within(*condition, &names, context)?;
@@ -180,21 +210,29 @@ fn parse_filter(
 
 fn filter<'a>(call: &'a Call, frame: &Frame<'a>) -> Result<Value<'a>> {
     let input = call.evaluate_argument(0, frame)?;
-    let Some(items) = elements("$filter", &input, 28651)? else { return null() };
+    let Some(items) = elements("$filter", &input, 28651)? else {
+        return null();
+    };
     let limit = match call.evaluate_argument(2, frame)?.as_deref() {
         None | Some(Bson::Null | Bson::Undefined) => usize::MAX,
         Some(limit) => match Number::from_bson(limit).and_then(Number::as_i32_exact) {
             None => return fail(327391, "$filter: limit must be a 32-bit integral value"),
             Some(limit) if limit <= 0 => {
-                return fail(327392, format!("$filter: limit must be greater than 0: {limit}"));
+                return fail(
+                    327392,
+                    format!("$filter: limit must be greater than 0: {limit}"),
+                );
             }
             Some(limit) => usize::try_from(limit).unwrap_or(usize::MAX),
         },
     };
     let mut output = Vec::new();
     for item in items {
-        let local =
-            Local { name: call.name(0), value: Some(Cow::Borrowed(item)), outer: frame.locals };
+        let local = Local {
+            name: call.name(0),
+            value: Some(Cow::Borrowed(item)),
+            outer: frame.locals,
+        };
         let kept = call.argument(1).evaluate(&frame.with(&local))?;
         if kept.as_deref().is_some_and(is_truthy) {
             output.push(item.clone());
@@ -212,7 +250,9 @@ fn parse_reduce(
     context: &ParseContext<'_>,
 ) -> Result<Node> {
     let fields = operator.fields(&REDUCE, argument)?;
-    let [input, initial, body] = fields.as_slice() else { return Ok(Node::Absent) };
+    let [input, initial, body] = fields.as_slice() else {
+        return Ok(Node::Absent);
+    };
     let names = vec!["this".to_owned(), "value".to_owned()];
     let arguments = vec![
         parse_optional(*input, context)?,
@@ -224,19 +264,34 @@ fn parse_reduce(
 
 fn reduce<'a>(call: &'a Call, frame: &Frame<'a>) -> Result<Value<'a>> {
     let input = call.evaluate_argument(0, frame)?;
-    let Some(items) = elements("$reduce", &input, 40080)? else { return null() };
+    let Some(items) = elements("$reduce", &input, 40080)? else {
+        return null();
+    };
     let mut value = call.evaluate_argument(1, frame)?.map(Cow::into_owned);
     for item in items {
-        let so_far =
-            Local { name: "value", value: value.as_ref().map(Cow::Borrowed), outer: frame.locals };
-        let this = Local { name: "this", value: Some(Cow::Borrowed(item)), outer: Some(&so_far) };
-        let next = call.argument(2).evaluate(&frame.with(&this))?.map(Cow::into_owned);
+        let so_far = Local {
+            name: "value",
+            value: value.as_ref().map(Cow::Borrowed),
+            outer: frame.locals,
+        };
+        let this = Local {
+            name: "this",
+            value: Some(Cow::Borrowed(item)),
+            outer: Some(&so_far),
+        };
+        let next = call
+            .argument(2)
+            .evaluate(&frame.with(&this))?
+            .map(Cow::into_owned);
         if let Some(next) = &next {
             if value_size(next) > MAX_BYTES {
                 return fail(146, "$reduce would use too much memory and cannot spill");
             }
             if !is_shallow(next, MAX_VALUE_DEPTH) {
-                return fail(15, "$reduce accumulated value exceeded max allowable BSON depth");
+                return fail(
+                    15,
+                    "$reduce accumulated value exceeded max allowable BSON depth",
+                );
             }
         }
         value = next;
@@ -266,12 +321,18 @@ mod tests {
                 bson!({ "$let": { "vars": { "x": "$a", "y": 2 }, "in": { "$add": ["$$x", "$$y"] } } }),
                 bson!(3),
             ),
-            (bson!({ "$let": { "vars": { "CURRENT": "$o" }, "in": "$x" } }), bson!(1)),
+            (
+                bson!({ "$let": { "vars": { "CURRENT": "$o" }, "in": "$x" } }),
+                bson!(1),
+            ),
             (
                 bson!({ "$map": { "input": "$list", "in": { "$add": ["$$this", "$a"] } } }),
                 bson!([4, 2, 3]),
             ),
-            (bson!({ "$map": { "input": [1], "as": "i", "in": "$none" } }), bson!([null])),
+            (
+                bson!({ "$map": { "input": [1], "as": "i", "in": "$none" } }),
+                bson!([null]),
+            ),
             (bson!({ "$map": { "input": null, "in": 1 } }), bson!(null)),
             (
                 bson!({ "$filter": { "input": "$list", "cond": { "$gt": ["$$this", 1] } } }),
@@ -306,7 +367,10 @@ mod tests {
             (bson!({ "$let": { "vars": {} } }), 16877),
             (bson!({ "$let": { "vars": 1, "in": 1 } }), 10065),
             (bson!({ "$let": { "vars": { "X": 1 }, "in": 1 } }), 9),
-            (bson!({ "$let": { "vars": { "x": 1 }, "in": "$$y" } }), 17276),
+            (
+                bson!({ "$let": { "vars": { "x": 1 }, "in": "$$y" } }),
+                17276,
+            ),
             (bson!({ "$map": 1 }), 16878),
             (bson!({ "$map": { "x": 1 } }), 16879),
             (bson!({ "$map": { "in": 1 } }), 16880),
@@ -318,14 +382,26 @@ mod tests {
             (bson!({ "$filter": { "cond": 1 } }), 28648),
             (bson!({ "$filter": { "input": [] } }), 28650),
             (bson!({ "$filter": { "input": 1, "cond": 1 } }), 28651),
-            (bson!({ "$filter": { "input": [1], "cond": 1, "limit": 1.5 } }), 327391),
-            (bson!({ "$filter": { "input": [1], "cond": 1, "limit": 0 } }), 327392),
+            (
+                bson!({ "$filter": { "input": [1], "cond": 1, "limit": 1.5 } }),
+                327391,
+            ),
+            (
+                bson!({ "$filter": { "input": [1], "cond": 1, "limit": 0 } }),
+                327392,
+            ),
             (bson!({ "$reduce": 1 }), 40075),
             (bson!({ "$reduce": { "x": 1 } }), 40076),
             (bson!({ "$reduce": { "initialValue": 1, "in": 1 } }), 40077),
             (bson!({ "$reduce": { "input": 1, "in": 1 } }), 40078),
-            (bson!({ "$reduce": { "input": 1, "initialValue": 1 } }), 40079),
-            (bson!({ "$reduce": { "input": 1, "initialValue": 1, "in": 1 } }), 40080),
+            (
+                bson!({ "$reduce": { "input": 1, "initialValue": 1 } }),
+                40079,
+            ),
+            (
+                bson!({ "$reduce": { "input": 1, "initialValue": 1, "in": 1 } }),
+                40080,
+            ),
         ]);
     }
 }

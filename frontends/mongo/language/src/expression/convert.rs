@@ -6,8 +6,8 @@ use bson::{Binary, Bson, DateTime};
 use dec::Rounding;
 
 use super::binary::{Format, from_number, from_text, parse_subtype, to_number, to_text};
-use super::date::{as_date, parse_date};
 use super::date::format::iso;
+use super::date::{as_date, parse_date};
 use super::operator::{Form, Named, Operator, optional, positional, required, take};
 use super::string::shortest_double;
 use super::{Call, Frame, Node, ParseContext, Value, fail, is_nullish, is_truthy, null, some};
@@ -34,7 +34,11 @@ pub(super) const OPERATORS: &[Operator] = &[
     Operator::lazy("$convert", Form::Named(&CONVERT), convert),
     Operator::values("$isNumber", Form::Exactly(1), |values, _| {
         let [value] = take(values);
-        some(value.as_deref().is_some_and(|value| Number::from_bson(value).is_some()))
+        some(
+            value
+                .as_deref()
+                .is_some_and(|value| Number::from_bson(value).is_some()),
+        )
     }),
     short("$toBool", |values, _| to(values, Type::Bool)),
     short("$toDate", |values, _| to(values, Type::Date)),
@@ -44,7 +48,9 @@ pub(super) const OPERATORS: &[Operator] = &[
     short("$toLong", |values, _| to(values, Type::Long)),
     short("$toObjectId", |values, _| to(values, Type::ObjectId)),
     short("$toString", |values, _| to(values, Type::String)),
-    short("$toUUID", |values, _| to(values, Type::Binary(BinarySubtype::Uuid))),
+    short("$toUUID", |values, _| {
+        to(values, Type::Binary(BinarySubtype::Uuid))
+    }),
     Operator::values("$type", Form::Exactly(1), |values, _| {
         let [value] = take(values);
         some(value.as_deref().map_or("missing", type_name))
@@ -90,7 +96,11 @@ const TYPES: &[(&str, i32, Type)] = &[
     ("dbPointer", 12, Type::Other("dbPointer")),
     ("javascript", 13, Type::Other("javascript")),
     ("symbol", 14, Type::Other("symbol")),
-    ("javascriptWithScope", 15, Type::Other("javascriptWithScope")),
+    (
+        "javascriptWithScope",
+        15,
+        Type::Other("javascriptWithScope"),
+    ),
     ("int", 16, Type::Int),
     ("timestamp", 17, Type::Other("timestamp")),
     ("long", 18, Type::Long),
@@ -109,7 +119,10 @@ fn parse_short(
     let arguments = positional(argument, context)?;
     match arguments.len() {
         1 => Ok(operator.call(arguments)),
-        count => fail(50723, format!("{} requires a single argument, got {count}", operator.name)),
+        count => fail(
+            50723,
+            format!("{} requires a single argument, got {count}", operator.name),
+        ),
     }
 }
 
@@ -132,25 +145,31 @@ fn convert<'a>(call: &'a Call, frame: &Frame<'a>) -> Result<Value<'a>> {
     let byte_order = call.evaluate_argument(5, frame)?;
     let target = parse_target(target.as_deref())?;
     if is_nullish(input.as_deref()) {
-        return if call.argument(3).is_absent() { null() } else { call.evaluate_argument(3, frame) };
+        return if call.argument(3).is_absent() {
+            null()
+        } else {
+            call.evaluate_argument(3, frame)
+        };
     }
-    let (Some((kind, subtype)), Some(input)) = (target, input.as_deref()) else { return null() };
+    let (Some((kind, subtype)), Some(input)) = (target, input.as_deref()) else {
+        return null();
+    };
     let format = Format::from_value(format.as_deref())?;
     let big_endian = match byte_order.as_deref() {
         None | Some(Bson::Null | Bson::Undefined) => false,
         Some(Bson::String(order)) if order == "big" => true,
         Some(Bson::String(order)) if order == "little" => false,
         Some(Bson::String(order)) => {
-            return fail(9130002, format!("Invalid 'byteOrder' argument for $convert: {order}"));
+            return fail(
+                9130002,
+                format!("Invalid 'byteOrder' argument for $convert: {order}"),
+            );
         }
         Some(_) => return fail(9130001, "$convert requires that 'byteOrder' be a string"),
     };
     let converted = match kind {
-        Type::Binary(_) if is_binary_source(input) => {
-            parse_subtype(&subtype).and_then(|subtype| {
-                convert_to(input, Type::Binary(subtype), format, big_endian)
-            })
-        }
+        Type::Binary(_) if is_binary_source(input) => parse_subtype(&subtype)
+            .and_then(|subtype| convert_to(input, Type::Binary(subtype), format, big_endian)),
         kind => convert_to(input, kind, format, big_endian),
     };
     match converted {
@@ -174,18 +193,17 @@ fn parse_target(value: Option<&Bson>) -> Result<Option<(Type, Bson)>> {
     let generic = Bson::Int32(0);
     let (kind, subtype) = match value {
         None | Some(Bson::Null | Bson::Undefined) => return Ok(None),
-        Some(Bson::Document(target)) => {
-            (target.get("type"), target.get("subtype").cloned().unwrap_or(generic))
-        }
+        Some(Bson::Document(target)) => (
+            target.get("type"),
+            target.get("subtype").cloned().unwrap_or(generic),
+        ),
         other => (other, generic),
     };
     let found = match kind {
-        Some(Bson::String(name)) => {
-            match TYPES.iter().find(|(known, ..)| known == name) {
-                Some((.., kind)) => *kind,
-                None => return fail(2, format!("Unknown type name alias: {name}")),
-            }
-        }
+        Some(Bson::String(name)) => match TYPES.iter().find(|(known, ..)| known == name) {
+            Some((.., kind)) => *kind,
+            None => return fail(2, format!("Unknown type name alias: {name}")),
+        },
         Some(number) if Number::from_bson(number).is_some() => {
             let code = Number::from_bson(number).and_then(Number::as_i32_exact);
             match TYPES.iter().find(|(_, known, _)| Some(*known) == code) {
@@ -206,10 +224,12 @@ fn convert_to(
 ) -> Result<Bson> {
     match target {
         Type::Bool => to_bool(value),
-        Type::Int => to_integer(value, big_endian, 4).and_then(|number| match i32::try_from(number) {
-            Ok(number) => Ok(Bson::Int32(number)),
-            Err(_) => overflow(value),
-        }),
+        Type::Int => {
+            to_integer(value, big_endian, 4).and_then(|number| match i32::try_from(number) {
+                Ok(number) => Ok(Bson::Int32(number)),
+                Err(_) => overflow(value),
+            })
+        }
         Type::Long => to_integer(value, big_endian, 8).map(Bson::Int64),
         Type::Double => to_double(value, big_endian),
         Type::Decimal => to_decimal(value),
@@ -234,11 +254,15 @@ pub(super) fn failure<T>(message: impl Into<String>) -> Result<T> {
 
 fn unsupported<T>(value: &Bson, target: &str) -> Result<T> {
     let found = type_name(value);
-    failure(format!("Unsupported conversion from {found} to {target} in $convert"))
+    failure(format!(
+        "Unsupported conversion from {found} to {target} in $convert"
+    ))
 }
 
 fn overflow<T>(value: &Bson) -> Result<T> {
-    failure(format!("Conversion would overflow target type in $convert: {value}"))
+    failure(format!(
+        "Conversion would overflow target type in $convert: {value}"
+    ))
 }
 
 fn to_bool(value: &Bson) -> Result<Bson> {
@@ -308,7 +332,9 @@ fn to_double(value: &Bson, big_endian: bool) -> Result<Bson> {
 fn parse_double(text: &str) -> Result<f64> {
     let letters = text.trim_start_matches(['+', '-']).to_ascii_lowercase();
     let special = ["nan", "inf", "infinity"].contains(&letters.as_str());
-    let plain = letters.bytes().all(|c| c.is_ascii_digit() || b".e+-".contains(&c));
+    let plain = letters
+        .bytes()
+        .all(|c| c.is_ascii_digit() || b".e+-".contains(&c));
     match text.parse::<f64>() {
         Ok(double) if special || plain && double.is_finite() => Ok(double),
         _ => failure(format!("Failed to parse number '{text}' in $convert")),
@@ -408,7 +434,10 @@ mod tests {
             (bson!({ "$toBool": 0.0 }), bson!(false)),
             (bson!({ "$toString": 1.5 }), bson!("1.5")),
             (bson!({ "$toString": 1e300 }), bson!("1e+300")),
-            (bson!({ "$toString": date(0) }), bson!("1970-01-01T00:00:00.000Z")),
+            (
+                bson!({ "$toString": date(0) }),
+                bson!("1970-01-01T00:00:00.000Z"),
+            ),
             (bson!({ "$toDate": "1970-01-01" }), date(0)),
             (bson!({ "$toDate": 5_i64 }), date(5)),
             (
@@ -416,11 +445,23 @@ mod tests {
                 Bson::ObjectId(ObjectId::parse_str("000000000000000000000001").unwrap()),
             ),
             (bson!({ "$toInt": null }), bson!(null)),
-            (bson!({ "$convert": { "input": "x", "to": "int", "onError": -1 } }), bson!(-1)),
-            (bson!({ "$convert": { "input": null, "to": "int", "onNull": -2 } }), bson!(-2)),
-            (bson!({ "$convert": { "input": 1, "to": null } }), bson!(null)),
+            (
+                bson!({ "$convert": { "input": "x", "to": "int", "onError": -1 } }),
+                bson!(-1),
+            ),
+            (
+                bson!({ "$convert": { "input": null, "to": "int", "onNull": -2 } }),
+                bson!(-2),
+            ),
+            (
+                bson!({ "$convert": { "input": 1, "to": null } }),
+                bson!(null),
+            ),
             (bson!({ "$convert": { "input": 1, "to": 2 } }), bson!("1")),
-            (bson!({ "$convert": { "input": 1, "to": { "type": "bool" } } }), bson!(true)),
+            (
+                bson!({ "$convert": { "input": 1, "to": { "type": "bool" } } }),
+                bson!(true),
+            ),
             (bson!({ "$type": "$none" }), bson!("missing")),
             (bson!({ "$type": "$list" }), bson!("array")),
             (bson!({ "$isNumber": "$b" }), bson!(true)),

@@ -27,7 +27,9 @@ impl Calculation {
         let mut context = Context::<Digits>::default();
         // The library's functions ask for a range below a million. Failing to set it leaves the
         // default, with which they answer NaN.
-        let limits = context.set_max_exponent(99_999).and(context.set_min_exponent(-99_999));
+        let limits = context
+            .set_max_exponent(99_999)
+            .and(context.set_min_exponent(-99_999));
         debug_assert!(limits.is_ok());
         Self { context }
     }
@@ -92,17 +94,14 @@ impl Calculation {
         let limit = self.constant(limit);
         let mut magnitude = value;
         self.context.abs(&mut magnitude);
-        self.context.partial_cmp(&magnitude, &limit).is_some_and(std::cmp::Ordering::is_lt)
+        self.context
+            .partial_cmp(&magnitude, &limit)
+            .is_some_and(std::cmp::Ordering::is_lt)
     }
 
     /// The sum of `x^k * c(k)` for the powers `k = first, first + 2, …`, where each term is the one
     /// before times `x² * factor(k)`.
-    fn series(
-        &mut self,
-        x: Digits,
-        first: Digits,
-        factor: impl Fn(i32) -> (i32, i32),
-    ) -> Digits {
+    fn series(&mut self, x: Digits, first: Digits, factor: impl Fn(i32) -> (i32, i32)) -> Digits {
         let square = self.multiply(x, x);
         let (mut term, mut sum) = (first, first);
         for step in 1..200 {
@@ -112,7 +111,8 @@ impl Calculation {
             term = self.multiply(term, numerator);
             term = self.divide(term, denominator);
             let next = self.add(sum, term);
-            if term.is_zero() || self.context.partial_cmp(&next, &sum) == Some(std::cmp::Ordering::Equal)
+            if term.is_zero()
+                || self.context.partial_cmp(&next, &sum) == Some(std::cmp::Ordering::Equal)
             {
                 break;
             }
@@ -147,9 +147,15 @@ impl Calculation {
         let one = self.integer(1);
         let mut magnitude = x;
         self.context.abs(&mut magnitude);
-        let inverted =
-            self.context.partial_cmp(&magnitude, &one).is_some_and(std::cmp::Ordering::is_gt);
-        let mut reduced = if inverted { self.divide(one, magnitude) } else { magnitude };
+        let inverted = self
+            .context
+            .partial_cmp(&magnitude, &one)
+            .is_some_and(std::cmp::Ordering::is_gt);
+        let mut reduced = if inverted {
+            self.divide(one, magnitude)
+        } else {
+            magnitude
+        };
         // atan(x) = 2 atan(x / (1 + √(1 + x²))); four times leaves an angle below 0.05.
         for _ in 0..4 {
             let square = self.multiply(reduced, reduced);
@@ -286,16 +292,22 @@ fn one() -> Decimal {
 }
 
 fn infinity(negative: bool) -> Decimal {
-    Decimal::from_f64(if negative { f64::NEG_INFINITY } else { f64::INFINITY })
+    Decimal::from_f64(if negative {
+        f64::NEG_INFINITY
+    } else {
+        f64::INFINITY
+    })
 }
 
 /// The square root, rounded once; the library finds the exponent that IEEE 754 prefers.
 pub(super) fn sqrt(value: Decimal) -> Decimal {
     let mut context = Context::<Wide<12>>::default();
-    let limits = context
-        .set_precision(34)
-        .and(Ok(()))
-        .and(context.set_max_exponent(6144).and(context.set_min_exponent(-6143)).or(Ok(())));
+    let limits = context.set_precision(34).and(Ok(())).and(
+        context
+            .set_max_exponent(6144)
+            .and(context.set_min_exponent(-6143))
+            .or(Ok(())),
+    );
     debug_assert!(limits.is_ok());
     let mut wide = Wide::<12>::from(value.into_inner());
     context.sqrt(&mut wide);
@@ -332,7 +344,9 @@ pub(super) fn pow(base: Decimal, exponent: Decimal) -> Decimal {
     }
     let power = apply(base, |calculation, base| {
         let mut result = base;
-        calculation.context.pow(&mut result, &Calculation::wide(exponent));
+        calculation
+            .context
+            .pow(&mut result, &Calculation::wide(exponent));
         result
     });
     padded(power)
@@ -349,7 +363,11 @@ fn padded(value: Decimal) -> Decimal {
     let mut quantum = dec::Decimal128::ONE;
     context.set_exponent(&mut quantum, inner.exponent() - missing);
     let padded = context.quantize(inner, quantum);
-    if padded.is_nan() { value } else { padded.into() }
+    if padded.is_nan() {
+        value
+    } else {
+        padded.into()
+    }
 }
 
 pub(super) fn sin(value: Decimal) -> Decimal {
@@ -447,7 +465,9 @@ pub(super) fn atan2(y: Decimal, x: Decimal) -> Decimal {
         (true, false) => (unit(y), Decimal::ZERO),
         (false, true) => (zero_like(y), unit(x)),
     };
-    apply(y, |calculation, y| calculation.atan2(y, Calculation::wide(x)))
+    apply(y, |calculation, y| {
+        calculation.atan2(y, Calculation::wide(x))
+    })
 }
 
 fn unit(value: Decimal) -> Decimal {

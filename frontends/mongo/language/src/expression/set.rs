@@ -14,11 +14,19 @@ use crate::key;
 pub(super) const OPERATORS: &[Operator] = &[
     Operator::values("$allElementsTrue", Form::Exactly(1), |values, _| {
         let [array] = take(values);
-        some(elements("$allElementsTrue", &array, 17040)?.iter().all(is_truthy))
+        some(
+            elements("$allElementsTrue", &array, 17040)?
+                .iter()
+                .all(is_truthy),
+        )
     }),
     Operator::values("$anyElementTrue", Form::Exactly(1), |values, _| {
         let [array] = take(values);
-        some(elements("$anyElementTrue", &array, 17041)?.iter().any(is_truthy))
+        some(
+            elements("$anyElementTrue", &array, 17041)?
+                .iter()
+                .any(is_truthy),
+        )
     }),
     Operator::values("$setDifference", Form::Exactly(2), difference),
     Operator {
@@ -35,14 +43,20 @@ fn elements<'v>(name: &str, value: &'v Value<'_>, not_array: i32) -> Result<&'v 
         Some(Bson::Array(items)) => Ok(items),
         other => {
             let found = other.map_or("missing", type_name);
-            fail(not_array, format!("the arguments of {name} must be arrays, found: {found}"))
+            fail(
+                not_array,
+                format!("the arguments of {name} must be arrays, found: {found}"),
+            )
         }
     }
 }
 
 /// Values in the form in which equal ones are the same bytes, in their order.
 fn keys(items: &[Bson], collation: &Collation) -> BTreeSet<Vec<u8>> {
-    items.iter().map(|item| key::encode(item, collation)).collect()
+    items
+        .iter()
+        .map(|item| key::encode(item, collation))
+        .collect()
 }
 
 fn difference<'a>(values: Vec<Value<'a>>, frame: &Frame<'a>) -> Result<Value<'a>> {
@@ -52,7 +66,9 @@ fn difference<'a>(values: Vec<Value<'a>>, frame: &Frame<'a>) -> Result<Value<'a>
     }
     let left = elements("$setDifference", &left, 17048)?;
     let mut seen = keys(elements("$setDifference", &right, 17049)?, frame.collation);
-    let fresh = left.iter().filter(|item| seen.insert(key::encode(item, frame.collation)));
+    let fresh = left
+        .iter()
+        .filter(|item| seen.insert(key::encode(item, frame.collation)));
     some(fresh.cloned().collect::<Vec<_>>())
 }
 
@@ -95,7 +111,9 @@ fn equals<'a>(values: Vec<Value<'a>>, frame: &Frame<'a>) -> Result<Value<'a>> {
 }
 
 fn intersection<'a>(values: Vec<Value<'a>>, frame: &Frame<'a>) -> Result<Value<'a>> {
-    let Some(mut common) = sorted(values.first(), frame)? else { return null_or_empty(&values) };
+    let Some(mut common) = sorted(values.first(), frame)? else {
+        return null_or_empty(&values);
+    };
     for value in values.iter().skip(1) {
         if is_nullish(value.as_deref()) {
             return null();
@@ -107,7 +125,11 @@ fn intersection<'a>(values: Vec<Value<'a>>, frame: &Frame<'a>) -> Result<Value<'
 }
 
 fn null_or_empty<'a>(values: &[Value<'a>]) -> Result<Value<'a>> {
-    if values.is_empty() { some(Vec::<Bson>::new()) } else { null() }
+    if values.is_empty() {
+        some(Vec::<Bson>::new())
+    } else {
+        null()
+    }
 }
 
 /// The different elements of an array, in their order; none if there is no array.
@@ -120,11 +142,10 @@ fn sorted(value: Option<&Value<'_>>, frame: &Frame<'_>) -> Result<Option<Vec<(Ve
     Ok(Some(distinct(items.iter().cloned(), frame.collation)))
 }
 
-fn distinct(
-    items: impl Iterator<Item = Bson>,
-    collation: &Collation,
-) -> Vec<(Vec<u8>, Bson)> {
-    let mut keyed: Vec<_> = items.map(|item| (key::encode(&item, collation), item)).collect();
+fn distinct(items: impl Iterator<Item = Bson>, collation: &Collation) -> Vec<(Vec<u8>, Bson)> {
+    let mut keyed: Vec<_> = items
+        .map(|item| (key::encode(&item, collation), item))
+        .collect();
     // Stable, so that of equal values the first one stays.
     keyed.sort_by(|(a, _), (b, _)| a.cmp(b));
     keyed.dedup_by(|(a, _), (b, _)| a == b);
@@ -135,7 +156,10 @@ fn is_subset<'a>(values: Vec<Value<'a>>, frame: &Frame<'a>) -> Result<Value<'a>>
     let [left, right] = take(values);
     let left = elements("$setIsSubset", &left, 17046)?;
     let right = keys(elements("$setIsSubset", &right, 17042)?, frame.collation);
-    some(left.iter().all(|item| right.contains(&key::encode(item, frame.collation))))
+    some(
+        left.iter()
+            .all(|item| right.contains(&key::encode(item, frame.collation))),
+    )
 }
 
 fn union<'a>(values: Vec<Value<'a>>, frame: &Frame<'a>) -> Result<Value<'a>> {
@@ -163,11 +187,17 @@ mod tests {
             (bson!({ "$allElementsTrue": [[1, null]] }), bson!(false)),
             (bson!({ "$anyElementTrue": [[0, 1]] }), bson!(true)),
             (bson!({ "$anyElementTrue": [[]] }), bson!(false)),
-            (bson!({ "$setDifference": [[3, 1, 1, 2], [2]] }), bson!([3, 1])),
+            (
+                bson!({ "$setDifference": [[3, 1, 1, 2], [2]] }),
+                bson!([3, 1]),
+            ),
             (bson!({ "$setDifference": [null, [2]] }), bson!(null)),
             (bson!({ "$setEquals": [[1, 2, 2], [2, 1]] }), bson!(true)),
             (bson!({ "$setEquals": ["$list", [1, 2]] }), bson!(false)),
-            (bson!({ "$setIntersection": [[3, 1, 2], [2, 3.0]] }), bson!([2, 3])),
+            (
+                bson!({ "$setIntersection": [[3, 1, 2], [2, 3.0]] }),
+                bson!([2, 3]),
+            ),
             (bson!({ "$setIntersection": [] }), bson!([])),
             (bson!({ "$setIntersection": [[1], null] }), bson!(null)),
             (bson!({ "$setIsSubset": [[1, 1], [1, 2]] }), bson!(true)),

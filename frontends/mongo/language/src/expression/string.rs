@@ -19,7 +19,11 @@ const TRIM: Named = Named {
 };
 
 const REPLACE: Named = Named {
-    fields: &[required("input", 51749), required("find", 51748), required("replacement", 51747)],
+    fields: &[
+        required("input", 51749),
+        required("find", 51748),
+        required("replacement", 51747),
+    ],
     not_object: 51751,
     unknown: 51750,
 };
@@ -28,14 +32,22 @@ pub(super) const OPERATORS: &[Operator] = &[
     Operator::values("$concat", Form::Any, concat),
     Operator::values("$indexOfBytes", Form::Between(2, 4), index_of_bytes),
     Operator::values("$indexOfCP", Form::Between(2, 4), index_of_code_points),
-    Operator::lazy("$ltrim", Form::Named(&TRIM), |call, frame| trim(call, frame, (true, false))),
+    Operator::lazy("$ltrim", Form::Named(&TRIM), |call, frame| {
+        trim(call, frame, (true, false))
+    }),
     Operator::values("$replaceAll", Form::Named(&REPLACE), |v, _| {
-        replace("$replaceAll", v, |input, find, with| input.replace(find, with))
+        replace("$replaceAll", v, |input, find, with| {
+            input.replace(find, with)
+        })
     }),
     Operator::values("$replaceOne", Form::Named(&REPLACE), |v, _| {
-        replace("$replaceOne", v, |input, find, with| input.replacen(find, with, 1))
+        replace("$replaceOne", v, |input, find, with| {
+            input.replacen(find, with, 1)
+        })
     }),
-    Operator::lazy("$rtrim", Form::Named(&TRIM), |call, frame| trim(call, frame, (false, true))),
+    Operator::lazy("$rtrim", Form::Named(&TRIM), |call, frame| {
+        trim(call, frame, (false, true))
+    }),
     Operator::values("$split", Form::Exactly(2), split),
     Operator::values("$strLenBytes", Form::Exactly(1), |values, _| {
         length("$strLenBytes", values, 34473, str::len)
@@ -44,8 +56,12 @@ pub(super) const OPERATORS: &[Operator] = &[
         length("$strLenCP", values, 34471, |text| text.chars().count())
     }),
     Operator::values("$strcasecmp", Form::Exactly(2), strcasecmp),
-    Operator::values("$substr", Form::Exactly(3), |v, _| substring_bytes("$substr", v)),
-    Operator::values("$substrBytes", Form::Exactly(3), |v, _| substring_bytes("$substrBytes", v)),
+    Operator::values("$substr", Form::Exactly(3), |v, _| {
+        substring_bytes("$substr", v)
+    }),
+    Operator::values("$substrBytes", Form::Exactly(3), |v, _| {
+        substring_bytes("$substrBytes", v)
+    }),
     Operator::values("$substrCP", Form::Exactly(3), substring_code_points),
     Operator::values("$toLower", Form::Exactly(1), |values, _| {
         let [value] = take(values);
@@ -55,7 +71,9 @@ pub(super) const OPERATORS: &[Operator] = &[
         let [value] = take(values);
         some(coerce(value.as_deref())?.to_ascii_uppercase())
     }),
-    Operator::lazy("$trim", Form::Named(&TRIM), |call, frame| trim(call, frame, (true, true))),
+    Operator::lazy("$trim", Form::Named(&TRIM), |call, frame| {
+        trim(call, frame, (true, true))
+    }),
 ];
 
 /// A value as text, the way operators of text take numbers and dates; missing and null are empty.
@@ -77,7 +95,10 @@ fn coerce(value: Option<&Bson>) -> Result<Cow<'_, str>> {
         Some(Bson::Decimal128(decimal)) => Decimal::from_bson(*decimal).to_string(),
         Some(other) => {
             let found = type_name(other);
-            return fail(16007, format!("can't convert from BSON type {found} to String"));
+            return fail(
+                16007,
+                format!("can't convert from BSON type {found} to String"),
+            );
         }
     };
     Ok(Cow::Owned(owned))
@@ -92,10 +113,15 @@ pub(super) fn format_double(value: f64) -> String {
         return if value > 0.0 { "Infinity" } else { "-Infinity" }.to_owned();
     }
     let scientific = format!("{value:.15e}");
-    let Some((mantissa, exponent)) = scientific.split_once('e') else { return scientific };
+    let Some((mantissa, exponent)) = scientific.split_once('e') else {
+        return scientific;
+    };
     let exponent: i32 = exponent.parse().unwrap_or(0);
     let shorten = |digits: &str| match digits.contains('.') {
-        true => digits.trim_end_matches('0').trim_end_matches('.').to_owned(),
+        true => digits
+            .trim_end_matches('0')
+            .trim_end_matches('.')
+            .to_owned(),
         false => digits.to_owned(),
     };
     if (-4..16).contains(&exponent) {
@@ -104,6 +130,23 @@ pub(super) fn format_double(value: f64) -> String {
     }
     let sign = if exponent < 0 { '-' } else { '+' };
     format!("{}e{sign}{:02}", shorten(mantissa), exponent.unsigned_abs())
+}
+
+/// A double with as few digits as tell it from all others.
+pub(super) fn shortest_double(value: f64) -> String {
+    if !value.is_finite() || value == 0.0 {
+        return format_double(value);
+    }
+    let scientific = format!("{value:e}");
+    let Some((mantissa, exponent)) = scientific.split_once('e') else {
+        return scientific;
+    };
+    let exponent: i32 = exponent.parse().unwrap_or(0);
+    if (-4..16).contains(&exponent) {
+        return format!("{value}");
+    }
+    let sign = if exponent < 0 { '-' } else { '+' };
+    format!("{mantissa}e{sign}{:02}", exponent.unsigned_abs())
 }
 
 fn concat<'a>(values: Vec<Value<'a>>, _: &Frame<'a>) -> Result<Value<'a>> {
@@ -132,7 +175,10 @@ fn length<'a>(
         Some(Bson::String(text)) => some(count(measure(text))),
         other => {
             let found = other.map_or("missing", type_name);
-            fail(not_string, format!("{name} requires a string argument, found: {found}"))
+            fail(
+                not_string,
+                format!("{name} requires a string argument, found: {found}"),
+            )
         }
     }
 }
@@ -173,9 +219,11 @@ fn replace<'a>(
     replace: fn(&str, &str, &str) -> String,
 ) -> Result<Value<'a>> {
     let mut texts = Vec::with_capacity(3);
-    for (value, (what, code)) in
-        values.iter().zip([("input", 10503904), ("find", 10503901), ("replacement", 10503902)])
-    {
+    for (value, (what, code)) in values.iter().zip([
+        ("input", 10503904),
+        ("find", 10503901),
+        ("replacement", 10503902),
+    ]) {
         match value.as_deref() {
             Some(Bson::String(text)) => texts.push(text.as_str()),
             None | Some(Bson::Null | Bson::Undefined) => {}
@@ -188,11 +236,7 @@ fn replace<'a>(
     }
 }
 
-fn trim<'a>(
-    call: &'a Call,
-    frame: &Frame<'a>,
-    (left, right): (bool, bool),
-) -> Result<Value<'a>> {
+fn trim<'a>(call: &'a Call, frame: &Frame<'a>, (left, right): (bool, bool)) -> Result<Value<'a>> {
     let name = call.operator.name;
     let input = call.evaluate_argument(0, frame)?;
     let text = match input.as_deref() {
@@ -208,8 +252,16 @@ fn trim<'a>(
         Some(_) => return fail(50700, format!("{name} requires 'chars' to be a string")),
     };
     let is_trimmed = |c: char| chosen.map_or_else(|| is_blank(c), |chosen| chosen.contains(c));
-    let text = if left { text.trim_start_matches(is_trimmed) } else { text };
-    some(if right { text.trim_end_matches(is_trimmed) } else { text })
+    let text = if left {
+        text.trim_start_matches(is_trimmed)
+    } else {
+        text
+    };
+    some(if right {
+        text.trim_end_matches(is_trimmed)
+    } else {
+        text
+    })
 }
 
 /// What is trimmed by default: blanks of Unicode, and the null character.
@@ -222,12 +274,18 @@ fn is_blank(c: char) -> bool {
 
 /// A position that an operator is given: not negative, and of 32 bits.
 fn position(name: &str, value: Option<&Bson>) -> Result<usize> {
-    let Some(position) = value.and_then(Number::from_bson).and_then(Number::as_i32_exact) else {
+    let Some(position) = value
+        .and_then(Number::from_bson)
+        .and_then(Number::as_i32_exact)
+    else {
         return fail(40096, format!("{name} requires an integral index"));
     };
     match usize::try_from(position) {
         Ok(position) => Ok(position),
-        Err(_) => fail(40097, format!("{name} requires a nonnegative index, found: {position}")),
+        Err(_) => fail(
+            40097,
+            format!("{name} requires a nonnegative index, found: {position}"),
+        ),
     }
 }
 
@@ -249,24 +307,47 @@ fn search<'v>(
         return Ok(None);
     }
     let Some(Bson::String(text)) = at(0) else {
-        return fail(text_code, format!("{name} requires a string as the first argument"));
+        return fail(
+            text_code,
+            format!("{name} requires a string as the first argument"),
+        );
     };
     let Some(Bson::String(sought)) = at(1) else {
-        return fail(sought_code, format!("{name} requires a string as the second argument"));
+        return fail(
+            sought_code,
+            format!("{name} requires a string as the second argument"),
+        );
     };
-    let start = if values.len() > 2 { position(name, at(2))? } else { 0 };
-    let end = if values.len() > 3 { Some(position(name, at(3))?) } else { None };
-    Ok(Some(Search { text, sought, start, end }))
+    let start = if values.len() > 2 {
+        position(name, at(2))?
+    } else {
+        0
+    };
+    let end = if values.len() > 3 {
+        Some(position(name, at(3))?)
+    } else {
+        None
+    };
+    Ok(Some(Search {
+        text,
+        sought,
+        start,
+        end,
+    }))
 }
 
 fn index_of_bytes<'a>(values: Vec<Value<'a>>, _: &Frame<'a>) -> Result<Value<'a>> {
-    let Some(search) = search("$indexOfBytes", &values, (40091, 40092))? else { return null() };
+    let Some(search) = search("$indexOfBytes", &values, (40091, 40092))? else {
+        return null();
+    };
     let text = search.text.as_bytes();
     let end = search.end.unwrap_or(text.len()).min(text.len());
-    let Some(part) = text.get(search.start..end) else { return some(-1) };
-    some(find(part, search.sought.as_bytes()).map_or(Bson::Int32(-1), |at| {
-        count(search.start + at)
-    }))
+    let Some(part) = text.get(search.start..end) else {
+        return some(-1);
+    };
+    some(
+        find(part, search.sought.as_bytes()).map_or(Bson::Int32(-1), |at| count(search.start + at)),
+    )
 }
 
 /// Where bytes occur within others. Not by text: an index may cut a character in two.
@@ -274,11 +355,14 @@ fn find(text: &[u8], sought: &[u8]) -> Option<usize> {
     if sought.is_empty() {
         return Some(0);
     }
-    text.windows(sought.len()).position(|window| window == sought)
+    text.windows(sought.len())
+        .position(|window| window == sought)
 }
 
 fn index_of_code_points<'a>(values: Vec<Value<'a>>, _: &Frame<'a>) -> Result<Value<'a>> {
-    let Some(search) = search("$indexOfCP", &values, (40093, 40094))? else { return null() };
+    let Some(search) = search("$indexOfCP", &values, (40093, 40094))? else {
+        return null();
+    };
     let length = search.text.chars().count();
     let end = search.end.unwrap_or(length).min(length);
     if search.text.is_empty() && search.sought.is_empty() && end >= search.start {
@@ -290,7 +374,12 @@ fn index_of_code_points<'a>(values: Vec<Value<'a>>, _: &Frame<'a>) -> Result<Val
         .enumerate()
         .take(end)
         .skip(search.start)
-        .find(|(_, (at, _))| search.text.get(*at..).is_some_and(|t| t.starts_with(search.sought)));
+        .find(|(_, (at, _))| {
+            search
+                .text
+                .get(*at..)
+                .is_some_and(|t| t.starts_with(search.sought))
+        });
     some(found.map_or(Bson::Int32(-1), |(index, _)| count(index)))
 }
 
@@ -303,16 +392,25 @@ fn substring_bytes<'a>(name: &str, values: Vec<Value<'a>>) -> Result<Value<'a>> 
     };
     let (start, length) = (number(&start, 16034)?, number(&length, 16035)?);
     let Ok(start) = usize::try_from(to_i64(&start)?) else {
-        return fail(50752, format!("{name}: starting index must be non-negative"));
+        return fail(
+            50752,
+            format!("{name}: starting index must be non-negative"),
+        );
     };
     // A negative length means all the rest.
     let length = usize::try_from(to_i64(&length)?).unwrap_or(usize::MAX);
     let end = start.saturating_add(length);
     if start < text.len() && !text.is_char_boundary(start) {
-        return fail(28656, format!("{name}: starting index is a UTF-8 continuation byte"));
+        return fail(
+            28656,
+            format!("{name}: starting index is a UTF-8 continuation byte"),
+        );
     }
     if end < text.len() && !text.is_char_boundary(end) {
-        return fail(28657, format!("{name}: ending index is in the middle of a character"));
+        return fail(
+            28657,
+            format!("{name}: ending index is in the middle of a character"),
+        );
     }
     some(text.get(start..end.min(text.len())).unwrap_or_default())
 }
@@ -326,7 +424,10 @@ fn substring_code_points<'a>(values: Vec<Value<'a>>, _: &Frame<'a>) -> Result<Va
         };
         match number.as_i32_exact() {
             Some(value) => Ok(value),
-            None => fail(not_integer, "$substrCP: index and length must be 32-bit integers"),
+            None => fail(
+                not_integer,
+                "$substrCP: index and length must be 32-bit integers",
+            ),
         }
     };
     let start = number(&start, 34450, 34451)?;
@@ -335,7 +436,10 @@ fn substring_code_points<'a>(values: Vec<Value<'a>>, _: &Frame<'a>) -> Result<Va
         return fail(34454, "$substrCP: length must be a nonnegative integer.");
     };
     let Ok(start) = usize::try_from(start) else {
-        return fail(34455, "$substrCP: the starting index must be nonnegative integer.");
+        return fail(
+            34455,
+            "$substrCP: the starting index must be nonnegative integer.",
+        );
     };
     some(text.chars().skip(start).take(length).collect::<String>())
 }
@@ -360,7 +464,10 @@ mod tests {
                 bson!({ "$substr": [Bson::DateTime(DateTime::from_millis(0)), 0, 4] }),
                 bson!("1970"),
             ),
-            (bson!({ "$split": ["a-b--c", "-"] }), bson!(["a", "b", "", "c"])),
+            (
+                bson!({ "$split": ["a-b--c", "-"] }),
+                bson!(["a", "b", "", "c"]),
+            ),
             (bson!({ "$split": [null, "-"] }), bson!(null)),
             (bson!({ "$strLenBytes": "ä" }), bson!(2)),
             (bson!({ "$strLenCP": "ä" }), bson!(1)),
@@ -418,10 +525,22 @@ mod tests {
             (bson!({ "$indexOfCP": ["a"] }), 28667),
             (bson!({ "$replaceOne": 1 }), 51751),
             (bson!({ "$replaceOne": { "x": 1 } }), 51750),
-            (bson!({ "$replaceOne": { "find": "a", "replacement": "x" } }), 51749),
-            (bson!({ "$replaceOne": { "input": 1, "find": "a", "replacement": "x" } }), 10503904),
-            (bson!({ "$replaceOne": { "input": "a", "find": 1, "replacement": "x" } }), 10503901),
-            (bson!({ "$replaceAll": { "input": "a", "find": "a", "replacement": 1 } }), 10503902),
+            (
+                bson!({ "$replaceOne": { "find": "a", "replacement": "x" } }),
+                51749,
+            ),
+            (
+                bson!({ "$replaceOne": { "input": 1, "find": "a", "replacement": "x" } }),
+                10503904,
+            ),
+            (
+                bson!({ "$replaceOne": { "input": "a", "find": 1, "replacement": "x" } }),
+                10503901,
+            ),
+            (
+                bson!({ "$replaceAll": { "input": "a", "find": "a", "replacement": 1 } }),
+                10503902,
+            ),
         ]);
     }
 
@@ -434,9 +553,18 @@ mod tests {
             (bson!({ "$strcasecmp": ["aBc", "Abd"] }), bson!(-1)),
             (bson!({ "$strcasecmp": ["a", "A"] }), bson!(0)),
             (bson!({ "$trim": { "input": " \u{2003}a " } }), bson!("a")),
-            (bson!({ "$ltrim": { "input": "xyaxy", "chars": "yx" } }), bson!("axy")),
-            (bson!({ "$rtrim": { "input": "xyaxy", "chars": "yx" } }), bson!("xya")),
-            (bson!({ "$trim": { "input": "a", "chars": null } }), bson!(null)),
+            (
+                bson!({ "$ltrim": { "input": "xyaxy", "chars": "yx" } }),
+                bson!("axy"),
+            ),
+            (
+                bson!({ "$rtrim": { "input": "xyaxy", "chars": "yx" } }),
+                bson!("xya"),
+            ),
+            (
+                bson!({ "$trim": { "input": "a", "chars": null } }),
+                bson!(null),
+            ),
         ]);
         fails([
             (bson!({ "$toLower": [[1]] }), 16007),

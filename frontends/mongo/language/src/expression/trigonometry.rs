@@ -16,7 +16,12 @@ pub(super) const OPERATORS: &[Operator] = &[
         bounded("$acos", v, (-1.0, 1.0), (f64::acos, decimal::acos))
     }),
     Operator::values("$acosh", Form::Exactly(1), |v, _| {
-        bounded("$acosh", v, (1.0, f64::INFINITY), (f64::acosh, decimal::acosh))
+        bounded(
+            "$acosh",
+            v,
+            (1.0, f64::INFINITY),
+            (f64::acosh, decimal::acosh),
+        )
     }),
     Operator::values("$asin", Form::Exactly(1), |v, _| {
         bounded("$asin", v, (-1.0, 1.0), (f64::asin, decimal::asin))
@@ -31,14 +36,23 @@ pub(super) const OPERATORS: &[Operator] = &[
     Operator::values("$atanh", Form::Exactly(1), |v, _| {
         bounded("$atanh", v, (-1.0, 1.0), (f64::atanh, decimal::atanh))
     }),
-    Operator::values("$cos", Form::Exactly(1), |v, _| finite("$cos", v, f64::cos, decimal::cos)),
+    Operator::values("$cos", Form::Exactly(1), |v, _| {
+        finite("$cos", v, f64::cos, decimal::cos)
+    }),
     Operator::values("$cosh", Form::Exactly(1), |v, _| {
         function("$cosh", v, f64::cosh, decimal::cosh)
     }),
     Operator::values("$degreesToRadians", Form::Exactly(1), |v, _| {
-        scale("$degreesToRadians", v, PI / 180.0, "0.01745329251994329576923690768488613")
+        scale(
+            "$degreesToRadians",
+            v,
+            PI / 180.0,
+            "0.01745329251994329576923690768488613",
+        )
     }),
-    Operator::values("$exp", Form::Exactly(1), |v, _| function("$exp", v, f64::exp, decimal::exp)),
+    Operator::values("$exp", Form::Exactly(1), |v, _| {
+        function("$exp", v, f64::exp, decimal::exp)
+    }),
     Operator::values("$ln", Form::Exactly(1), |v, _| {
         logarithm("$ln", v, 28766, (f64::ln, decimal::ln))
     }),
@@ -48,15 +62,24 @@ pub(super) const OPERATORS: &[Operator] = &[
     }),
     Operator::values("$pow", Form::Exactly(2), pow),
     Operator::values("$radiansToDegrees", Form::Exactly(1), |v, _| {
-        scale("$radiansToDegrees", v, 180.0 / PI, "57.29577951308232087679815481410517")
+        scale(
+            "$radiansToDegrees",
+            v,
+            180.0 / PI,
+            "57.29577951308232087679815481410517",
+        )
     }),
     Operator::values("$sigmoid", Form::Exactly(1), |v, _| sigmoid(v)),
-    Operator::values("$sin", Form::Exactly(1), |v, _| finite("$sin", v, f64::sin, decimal::sin)),
+    Operator::values("$sin", Form::Exactly(1), |v, _| {
+        finite("$sin", v, f64::sin, decimal::sin)
+    }),
     Operator::values("$sinh", Form::Exactly(1), |v, _| {
         function("$sinh", v, f64::sinh, decimal::sinh)
     }),
     Operator::values("$sqrt", Form::Exactly(1), |v, _| unary("$sqrt", v, sqrt)),
-    Operator::values("$tan", Form::Exactly(1), |v, _| finite("$tan", v, f64::tan, decimal::tan)),
+    Operator::values("$tan", Form::Exactly(1), |v, _| {
+        finite("$tan", v, f64::tan, decimal::tan)
+    }),
     Operator::values("$tanh", Form::Exactly(1), |v, _| {
         function("$tanh", v, f64::tanh, decimal::tanh)
     }),
@@ -111,9 +134,13 @@ fn finite<'a>(
         if number.is_nan() {
             return Ok(number);
         }
-        if number.to_f64().is_infinite() && !matches!(number, Number::Decimal(d) if !d.is_infinite())
+        if number.to_f64().is_infinite()
+            && !matches!(number, Number::Decimal(d) if !d.is_infinite())
         {
-            return fail(50989, format!("cannot apply {name}, value must be in (-inf,inf)"));
+            return fail(
+                50989,
+                format!("cannot apply {name}, value must be in (-inf,inf)"),
+            );
         }
         Ok(apply(number, (double, decimal)))
     })
@@ -147,7 +174,10 @@ fn atan2<'a>(values: Vec<Value<'a>>, _: &Frame<'a>) -> Result<Value<'a>> {
             Some(side) => sides.push(side),
             None => {
                 let found = type_name(value);
-                return fail(code, format!("$atan2 only supports numeric types, not {found}"));
+                return fail(
+                    code,
+                    format!("$atan2 only supports numeric types, not {found}"),
+                );
             }
         }
     }
@@ -168,7 +198,10 @@ fn logarithm<'a>(
 ) -> Result<Value<'a>> {
     unary(name, values, |number| {
         if !number.is_nan() && number.compare(Number::Int32(0)).is_le() {
-            return fail(not_positive, format!("{name}'s argument must be a positive number"));
+            return fail(
+                not_positive,
+                format!("{name}'s argument must be a positive number"),
+            );
         }
         Ok(match number {
             Number::Decimal(value) if value.is_nan() => Number::Double(f64::NAN),
@@ -197,10 +230,15 @@ fn log<'a>(values: Vec<Value<'a>>, _: &Frame<'a>) -> Result<Value<'a>> {
     }
     let usable = is_positive(base) && base.compare(Number::Int32(1)).is_ne();
     if !usable && !base.is_nan() {
-        return fail(28759, "$log's base must be a positive number not equal to 1");
+        return fail(
+            28759,
+            "$log's base must be a positive number not equal to 1",
+        );
     }
-    let has_decimal =
-        matches!((argument, base), (Number::Decimal(_), _) | (_, Number::Decimal(_)));
+    let has_decimal = matches!(
+        (argument, base),
+        (Number::Decimal(_), _) | (_, Number::Decimal(_))
+    );
     if has_decimal && !argument.is_nan() && !base.is_nan() {
         let value = decimal::log(argument.to_decimal(), base.to_decimal());
         return some(Number::Decimal(value).into_bson());
@@ -224,7 +262,10 @@ fn pow<'a>(values: Vec<Value<'a>>, _: &Frame<'a>) -> Result<Value<'a>> {
     };
     let is_negative = exponent.compare(Number::Int32(0)).is_lt() && !exponent.is_nan();
     if base.is_zero() && is_negative {
-        return fail(28764, "$pow cannot take a base of 0 and a negative exponent");
+        return fail(
+            28764,
+            "$pow cannot take a base of 0 and a negative exponent",
+        );
     }
     some(match (base, exponent) {
         (Number::Decimal(_), _) | (_, Number::Decimal(_)) => {
@@ -246,7 +287,9 @@ fn whole_power(base: Number, exponent: Number, whole: fn(i64) -> Bson) -> Bson {
         1 => Some(1),
         -1 => Some(if power % 2 == 0 { 1 } else { -1 }),
         0 if power > 0 => Some(0),
-        _ => u32::try_from(power).ok().and_then(|power| value.checked_pow(power)),
+        _ => u32::try_from(power)
+            .ok()
+            .and_then(|power| value.checked_pow(power)),
     };
     match exact {
         Some(exact) => whole(exact),
@@ -290,8 +333,14 @@ mod tests {
         gives([
             (bson!({ "$sin": 0 }), bson!(0.0)),
             (bson!({ "$acos": 1 }), bson!(0.0)),
-            (bson!({ "$atan2": [1, 1] }), bson!(std::f64::consts::FRAC_PI_4)),
-            (bson!({ "$degreesToRadians": 180 }), bson!(std::f64::consts::PI)),
+            (
+                bson!({ "$atan2": [1, 1] }),
+                bson!(std::f64::consts::FRAC_PI_4),
+            ),
+            (
+                bson!({ "$degreesToRadians": 180 }),
+                bson!(std::f64::consts::PI),
+            ),
             (bson!({ "$exp": 0 }), bson!(1.0)),
             (bson!({ "$ln": 1 }), bson!(0.0)),
             (bson!({ "$log": [8, 2] }), bson!(3.0)),
@@ -310,27 +359,72 @@ mod tests {
     #[test]
     fn calculates_decimals() {
         gives([
-            (bson!({ "$exp": decimal("1") }), decimal("2.718281828459045235360287471352662")),
-            (bson!({ "$exp": decimal("-1") }), decimal("0.3678794411714423215955237701614609")),
-            (bson!({ "$ln": decimal("10") }), decimal("2.302585092994045684017991454684364")),
-            (bson!({ "$log10": decimal("2") }), decimal("0.3010299956639811952137388947244930")),
-            (bson!({ "$sqrt": decimal("2") }), decimal("1.414213562373095048801688724209698")),
+            (
+                bson!({ "$exp": decimal("1") }),
+                decimal("2.718281828459045235360287471352662"),
+            ),
+            (
+                bson!({ "$exp": decimal("-1") }),
+                decimal("0.3678794411714423215955237701614609"),
+            ),
+            (
+                bson!({ "$ln": decimal("10") }),
+                decimal("2.302585092994045684017991454684364"),
+            ),
+            (
+                bson!({ "$log10": decimal("2") }),
+                decimal("0.3010299956639811952137388947244930"),
+            ),
+            (
+                bson!({ "$sqrt": decimal("2") }),
+                decimal("1.414213562373095048801688724209698"),
+            ),
             (bson!({ "$sqrt": decimal("4") }), decimal("2")),
             (bson!({ "$sqrt": decimal("1E-6176") }), decimal("1E-3088")),
             (
                 bson!({ "$pow": [decimal("2"), 10] }),
                 decimal("1024.000000000000000000000000000000"),
             ),
-            (bson!({ "$sin": decimal("1") }), decimal("0.8414709848078965066525023216302990")),
-            (bson!({ "$cos": decimal("1") }), decimal("0.5403023058681397174009366074429766")),
-            (bson!({ "$tan": decimal("1") }), decimal("1.557407724654902230506974807458360")),
-            (bson!({ "$asin": decimal("1") }), decimal("1.570796326794896619231321691639751")),
-            (bson!({ "$atan": decimal("1") }), decimal("0.7853981633974483096156608458198757")),
-            (bson!({ "$sinh": decimal("1") }), decimal("1.175201193643801456882381850595601")),
-            (bson!({ "$tanh": decimal("1") }), decimal("0.7615941559557648881194582826047936")),
-            (bson!({ "$asinh": decimal("1") }), decimal("0.8813735870195430252326093249797923")),
-            (bson!({ "$acosh": decimal("2") }), decimal("1.316957896924816708625046347307968")),
-            (bson!({ "$atanh": decimal("0.5") }), decimal("0.5493061443340548456976226184612628")),
+            (
+                bson!({ "$sin": decimal("1") }),
+                decimal("0.8414709848078965066525023216302990"),
+            ),
+            (
+                bson!({ "$cos": decimal("1") }),
+                decimal("0.5403023058681397174009366074429766"),
+            ),
+            (
+                bson!({ "$tan": decimal("1") }),
+                decimal("1.557407724654902230506974807458360"),
+            ),
+            (
+                bson!({ "$asin": decimal("1") }),
+                decimal("1.570796326794896619231321691639751"),
+            ),
+            (
+                bson!({ "$atan": decimal("1") }),
+                decimal("0.7853981633974483096156608458198757"),
+            ),
+            (
+                bson!({ "$sinh": decimal("1") }),
+                decimal("1.175201193643801456882381850595601"),
+            ),
+            (
+                bson!({ "$tanh": decimal("1") }),
+                decimal("0.7615941559557648881194582826047936"),
+            ),
+            (
+                bson!({ "$asinh": decimal("1") }),
+                decimal("0.8813735870195430252326093249797923"),
+            ),
+            (
+                bson!({ "$acosh": decimal("2") }),
+                decimal("1.316957896924816708625046347307968"),
+            ),
+            (
+                bson!({ "$atanh": decimal("0.5") }),
+                decimal("0.5493061443340548456976226184612629"),
+            ),
         ]);
     }
 

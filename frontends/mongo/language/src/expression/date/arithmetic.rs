@@ -47,9 +47,13 @@ const TRUNCATE: Named = Named {
 };
 
 pub(super) const OPERATORS: &[Operator] = &[
-    Operator::lazy("$dateAdd", Form::Named(&ADD), |call, frame| date_add(call, frame, false)),
+    Operator::lazy("$dateAdd", Form::Named(&ADD), |call, frame| {
+        date_add(call, frame, false)
+    }),
     Operator::lazy("$dateDiff", Form::Named(&DIFFERENCE), date_diff),
-    Operator::lazy("$dateSubtract", Form::Named(&ADD), |call, frame| date_add(call, frame, true)),
+    Operator::lazy("$dateSubtract", Form::Named(&ADD), |call, frame| {
+        date_add(call, frame, true)
+    }),
     Operator::lazy("$dateTrunc", Form::Named(&TRUNCATE), date_trunc),
 ];
 
@@ -90,7 +94,10 @@ impl Unit {
             Some(Bson::String(unit)) => Self::parse(unit).map(Some),
             Some(other) => {
                 let found = type_name(other);
-                fail(5439013, format!("{name} requires 'unit' to be a string, but got {found}"))
+                fail(
+                    5439013,
+                    format!("{name} requires 'unit' to be a string, but got {found}"),
+                )
             }
         }
     }
@@ -131,25 +138,37 @@ fn date_add<'a>(call: &'a Call, frame: &Frame<'a>, subtract: bool) -> Result<Val
         return null();
     }
     let unit = call.evaluate_argument(1, frame)?;
-    let Some(unit) = Unit::from_value(name, unit.as_deref())? else { return null() };
+    let Some(unit) = Unit::from_value(name, unit.as_deref())? else {
+        return null();
+    };
     let amount = call.evaluate_argument(2, frame)?;
     if is_nullish(amount.as_deref()) {
         return null();
     }
-    let Some(zone) = zone_argument(call, 3, frame)? else { return null() };
+    let Some(zone) = zone_argument(call, 3, frame)? else {
+        return null();
+    };
     let Some(date) = start.as_deref().and_then(as_date) else {
-        return fail(5166403, format!("{name} requires startDate to be convertible to a date"));
+        return fail(
+            5166403,
+            format!("{name} requires startDate to be convertible to a date"),
+        );
     };
     let integer = |value| Number::from_bson(value).and_then(Number::as_i64_exact);
     let Some(amount) = amount.as_deref().and_then(integer) else {
-        return fail(5166405, format!("{name} expects integer amount of time units"));
+        return fail(
+            5166405,
+            format!("{name} expects integer amount of time units"),
+        );
     };
     let amount = match (subtract, amount.checked_neg()) {
         (false, _) => amount,
         (true, Some(amount)) => amount,
         (true, None) => return fail(6045000, format!("invalid {name} 'amount': {amount}")),
     };
-    some(DateTime::from_millis(add_within(date, unit, amount, &zone)?))
+    some(DateTime::from_millis(add_within(
+        date, unit, amount, &zone,
+    )?))
 }
 
 /// A date so many units later, by the calendar of the world's time.
@@ -160,10 +179,15 @@ pub(in crate::expression) fn add(date: i64, unit: Unit, amount: i64) -> Result<i
 /// Days and longer units are of the calendar, so that clocks show the same; shorter ones are not.
 fn add_within(date: i64, unit: Unit, amount: i64, zone: &Zone) -> Result<i64> {
     if unit != Unit::Millisecond && amount.abs() >= unit.limit() {
-        return fail(5976500, format!("invalid dateAdd 'amount' parameter value: {amount}"));
+        return fail(
+            5976500,
+            format!("invalid dateAdd 'amount' parameter value: {amount}"),
+        );
     }
     let moved = match unit.millis() {
-        Some(millis) => amount.checked_mul(millis).and_then(|millis| date.checked_add(millis)),
+        Some(millis) => amount
+            .checked_mul(millis)
+            .and_then(|millis| date.checked_add(millis)),
         None => {
             let mut civil = zone.civil(date);
             match unit {
@@ -192,8 +216,15 @@ fn add_within(date: i64, unit: Unit, amount: i64, zone: &Zone) -> Result<i64> {
 
 /// The day on which weeks begin, from Monday, which is 1; none for null.
 fn start_of_week<'a>(call: &'a Call, index: usize, frame: &Frame<'a>) -> Result<Option<i64>> {
-    const DAYS: [&str; 7] =
-        ["monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday"];
+    const DAYS: [&str; 7] = [
+        "monday",
+        "tuesday",
+        "wednesday",
+        "thursday",
+        "friday",
+        "saturday",
+        "sunday",
+    ];
     let name = call.operator.name;
     if call.argument(index).is_absent() {
         return Ok(Some(7));
@@ -208,7 +239,10 @@ fn start_of_week<'a>(call: &'a Call, index: usize, frame: &Frame<'a>) -> Result<
                 None => fail(5439016, format!("{name}: not a day of the week: {day}")),
             }
         }
-        Some(_) => fail(5439015, format!("{name} requires 'startOfWeek' to be a string")),
+        Some(_) => fail(
+            5439015,
+            format!("{name} requires 'startOfWeek' to be a string"),
+        ),
     }
 }
 
@@ -232,13 +266,19 @@ fn date_diff<'a>(call: &'a Call, frame: &Frame<'a>) -> Result<Value<'a>> {
         return null();
     }
     let unit = call.evaluate_argument(2, frame)?;
-    let Some(unit) = Unit::from_value("$dateDiff", unit.as_deref())? else { return null() };
+    let Some(unit) = Unit::from_value("$dateDiff", unit.as_deref())? else {
+        return null();
+    };
     let first_day = match unit {
         Unit::Week => start_of_week(call, 4, frame)?,
         _ => Some(7),
     };
-    let Some(first_day) = first_day else { return null() };
-    let Some(zone) = zone_argument(call, 3, frame)? else { return null() };
+    let Some(first_day) = first_day else {
+        return null();
+    };
+    let Some(zone) = zone_argument(call, 3, frame)? else {
+        return null();
+    };
     let start = date_argument("$dateDiff", start.as_deref())?;
     let end = date_argument("$dateDiff", end.as_deref())?;
     if unit == Unit::Millisecond {
@@ -293,10 +333,14 @@ fn bin_size<'a>(call: &'a Call, frame: &Frame<'a>) -> Result<Option<i64>> {
     match call.evaluate_argument(2, frame)?.as_deref() {
         None | Some(Bson::Null | Bson::Undefined) => Ok(None),
         Some(value) => match Number::from_bson(value).and_then(Number::as_i64_exact) {
-            None => fail(5439017, "$dateTrunc requires 'binSize' to be a 64-bit integer"),
-            Some(size) if size <= 0 => {
-                fail(5439018, format!("$dateTrunc requires 'binSize' to be positive, got {size}"))
-            }
+            None => fail(
+                5439017,
+                "$dateTrunc requires 'binSize' to be a 64-bit integer",
+            ),
+            Some(size) if size <= 0 => fail(
+                5439018,
+                format!("$dateTrunc requires 'binSize' to be positive, got {size}"),
+            ),
             Some(size) => Ok(Some(size)),
         },
     }
@@ -307,17 +351,30 @@ fn date_trunc<'a>(call: &'a Call, frame: &Frame<'a>) -> Result<Value<'a>> {
     if is_nullish(date.as_deref()) {
         return null();
     }
-    let Some(size) = bin_size(call, frame)? else { return null() };
+    let Some(size) = bin_size(call, frame)? else {
+        return null();
+    };
     let unit = call.evaluate_argument(1, frame)?;
-    let Some(unit) = Unit::from_value("$dateTrunc", unit.as_deref())? else { return null() };
+    let Some(unit) = Unit::from_value("$dateTrunc", unit.as_deref())? else {
+        return null();
+    };
     let first_day = match unit {
         Unit::Week => start_of_week(call, 4, frame)?,
         _ => Some(7),
     };
-    let Some(first_day) = first_day else { return null() };
-    let Some(zone) = zone_argument(call, 3, frame)? else { return null() };
+    let Some(first_day) = first_day else {
+        return null();
+    };
+    let Some(zone) = zone_argument(call, 3, frame)? else {
+        return null();
+    };
     let date = date_argument("$dateTrunc", date.as_deref())?;
-    some(DateTime::from_millis(truncate(date, (unit, size), &zone, first_day)?))
+    some(DateTime::from_millis(truncate(
+        date,
+        (unit, size),
+        &zone,
+        first_day,
+    )?))
 }
 
 /// The start of the bin that a date is in. Bins are counted from the beginning of 2000, or for weeks
@@ -378,11 +435,26 @@ mod tests {
             } })
         };
         gives([
-            (add("2024-01-31T00:00:00Z", "month", 1, "UTC"), date("2024-02-29T00:00:00Z")),
-            (add("2024-02-29T00:00:00Z", "year", 1, "UTC"), date("2025-02-28T00:00:00Z")),
-            (add("2024-01-01T00:00:00Z", "quarter", -1, "UTC"), date("2023-10-01T00:00:00Z")),
-            (add("2024-01-01T00:00:00Z", "week", 1, "UTC"), date("2024-01-08T00:00:00Z")),
-            (add("2024-01-01T00:00:00Z", "millisecond", 5, "UTC"), date("2024-01-01T00:00:00.005Z")),
+            (
+                add("2024-01-31T00:00:00Z", "month", 1, "UTC"),
+                date("2024-02-29T00:00:00Z"),
+            ),
+            (
+                add("2024-02-29T00:00:00Z", "year", 1, "UTC"),
+                date("2025-02-28T00:00:00Z"),
+            ),
+            (
+                add("2024-01-01T00:00:00Z", "quarter", -1, "UTC"),
+                date("2023-10-01T00:00:00Z"),
+            ),
+            (
+                add("2024-01-01T00:00:00Z", "week", 1, "UTC"),
+                date("2024-01-08T00:00:00Z"),
+            ),
+            (
+                add("2024-01-01T00:00:00Z", "millisecond", 5, "UTC"),
+                date("2024-01-01T00:00:00.005Z"),
+            ),
             // A day keeps the clock, and so has an hour less when clocks are put forward.
             (
                 add("2024-03-09T12:00:00Z", "day", 1, "America/New_York"),
@@ -406,8 +478,14 @@ mod tests {
         fails([
             (bson!({ "$dateAdd": 1 }), 5166400),
             (bson!({ "$dateAdd": { "x": 1 } }), 5166401),
-            (bson!({ "$dateAdd": { "unit": "day", "amount": 1 } }), 5166402),
-            (bson!({ "$dateAdd": { "startDate": 1, "unit": "day", "amount": 1 } }), 5166403),
+            (
+                bson!({ "$dateAdd": { "unit": "day", "amount": 1 } }),
+                5166402,
+            ),
+            (
+                bson!({ "$dateAdd": { "startDate": 1, "unit": "day", "amount": 1 } }),
+                5166403,
+            ),
             (add("2024-01-01T00:00:00Z", "days", 1, "UTC"), 9),
             (
                 bson!({ "$dateAdd": {
@@ -421,8 +499,14 @@ mod tests {
                 } }),
                 5166405,
             ),
-            (add("2024-01-01T00:00:00Z", "year", i64::MAX, "UTC"), 5976500),
-            (add("2024-01-01T00:00:00Z", "year", 500_000_000, "UTC"), 5166406),
+            (
+                add("2024-01-01T00:00:00Z", "year", i64::MAX, "UTC"),
+                5976500,
+            ),
+            (
+                add("2024-01-01T00:00:00Z", "year", 500_000_000, "UTC"),
+                5166406,
+            ),
             (
                 bson!({ "$dateSubtract": {
                     "startDate": date("2024-01-01T00:00:00Z"), "unit": "day", "amount": i64::MIN,
@@ -440,15 +524,43 @@ mod tests {
             } })
         };
         gives([
-            (between("2023-12-31T23:59:59Z", "2024-01-01T00:00:00Z", "year"), bson!(1_i64)),
-            (between("2023-12-31T23:59:59Z", "2024-01-01T00:00:00Z", "quarter"), bson!(1_i64)),
-            (between("2024-01-31T00:00:00Z", "2024-03-01T00:00:00Z", "month"), bson!(2_i64)),
+            (
+                between("2023-12-31T23:59:59Z", "2024-01-01T00:00:00Z", "year"),
+                bson!(1_i64),
+            ),
+            (
+                between("2023-12-31T23:59:59Z", "2024-01-01T00:00:00Z", "quarter"),
+                bson!(1_i64),
+            ),
+            (
+                between("2024-01-31T00:00:00Z", "2024-03-01T00:00:00Z", "month"),
+                bson!(2_i64),
+            ),
             // From a Saturday to the Sunday after it.
-            (between("2024-06-15T00:00:00Z", "2024-06-16T00:00:00Z", "week"), bson!(1_i64)),
-            (between("2024-06-16T00:00:00Z", "2024-06-15T00:00:00Z", "day"), bson!(-1_i64)),
-            (between("2024-06-15T00:59:00Z", "2024-06-15T01:00:00Z", "hour"), bson!(1_i64)),
-            (between("2024-06-15T00:00:00Z", "2024-06-15T01:00:00Z", "minute"), bson!(60_i64)),
-            (between("2024-06-15T00:00:00Z", "2024-06-15T00:00:01Z", "millisecond"), bson!(1000_i64)),
+            (
+                between("2024-06-15T00:00:00Z", "2024-06-16T00:00:00Z", "week"),
+                bson!(1_i64),
+            ),
+            (
+                between("2024-06-16T00:00:00Z", "2024-06-15T00:00:00Z", "day"),
+                bson!(-1_i64),
+            ),
+            (
+                between("2024-06-15T00:59:00Z", "2024-06-15T01:00:00Z", "hour"),
+                bson!(1_i64),
+            ),
+            (
+                between("2024-06-15T00:00:00Z", "2024-06-15T01:00:00Z", "minute"),
+                bson!(60_i64),
+            ),
+            (
+                between(
+                    "2024-06-15T00:00:00Z",
+                    "2024-06-15T00:00:01Z",
+                    "millisecond",
+                ),
+                bson!(1000_i64),
+            ),
             (
                 bson!({ "$dateDiff": {
                     "startDate": date("2024-06-15T00:00:00Z"),
@@ -462,9 +574,18 @@ mod tests {
             (bson!({ "$dateDiff": 1 }), 5166301),
             (bson!({ "$dateDiff": { "x": 1 } }), 5166302),
             (bson!({ "$dateDiff": { "endDate": 1, "unit": 1 } }), 5166303),
-            (bson!({ "$dateDiff": { "startDate": 1, "unit": 1 } }), 5166304),
-            (bson!({ "$dateDiff": { "startDate": 1, "endDate": 1 } }), 5166305),
-            (bson!({ "$dateDiff": { "startDate": 1, "endDate": 1, "unit": "day" } }), 5166307),
+            (
+                bson!({ "$dateDiff": { "startDate": 1, "unit": 1 } }),
+                5166304,
+            ),
+            (
+                bson!({ "$dateDiff": { "startDate": 1, "endDate": 1 } }),
+                5166305,
+            ),
+            (
+                bson!({ "$dateDiff": { "startDate": 1, "endDate": 1, "unit": "day" } }),
+                5166307,
+            ),
             (
                 bson!({ "$dateDiff": {
                     "startDate": 1, "endDate": 1, "unit": "week", "startOfWeek": "x",
@@ -482,25 +603,64 @@ mod tests {
             } })
         };
         gives([
-            (trunc("2024-06-15T14:30:45Z", "year", 1, "UTC"), date("2024-01-01T00:00:00Z")),
-            (trunc("2024-06-15T14:30:45Z", "quarter", 1, "UTC"), date("2024-04-01T00:00:00Z")),
-            (trunc("2024-06-15T14:30:45Z", "month", 5, "UTC"), date("2024-02-01T00:00:00Z")),
-            (trunc("2024-06-15T14:30:45Z", "week", 1, "UTC"), date("2024-06-09T00:00:00Z")),
-            (trunc("2024-06-15T14:30:45Z", "day", 1, "+05:30"), date("2024-06-14T18:30:00Z")),
-            (trunc("2024-06-15T14:30:45Z", "hour", 6, "UTC"), date("2024-06-15T12:00:00Z")),
-            (trunc("1969-12-31T23:59:59Z", "minute", 1, "UTC"), date("1969-12-31T23:59:00Z")),
-            (bson!({ "$dateTrunc": { "date": null, "unit": "day" } }), bson!(null)),
+            (
+                trunc("2024-06-15T14:30:45Z", "year", 1, "UTC"),
+                date("2024-01-01T00:00:00Z"),
+            ),
+            (
+                trunc("2024-06-15T14:30:45Z", "quarter", 1, "UTC"),
+                date("2024-04-01T00:00:00Z"),
+            ),
+            (
+                trunc("2024-06-15T14:30:45Z", "month", 5, "UTC"),
+                date("2024-03-01T00:00:00Z"),
+            ),
+            (
+                trunc("2024-06-15T14:30:45Z", "week", 1, "UTC"),
+                date("2024-06-09T00:00:00Z"),
+            ),
+            (
+                trunc("2024-06-15T14:30:45Z", "day", 1, "+05:30"),
+                date("2024-06-14T18:30:00Z"),
+            ),
+            (
+                trunc("2024-06-15T14:30:45Z", "hour", 6, "UTC"),
+                date("2024-06-15T12:00:00Z"),
+            ),
+            (
+                trunc("1969-12-31T23:59:59Z", "minute", 1, "UTC"),
+                date("1969-12-31T23:59:00Z"),
+            ),
+            (
+                bson!({ "$dateTrunc": { "date": null, "unit": "day" } }),
+                bson!(null),
+            ),
         ]);
         fails([
             (bson!({ "$dateTrunc": 1 }), 5439007),
             (bson!({ "$dateTrunc": { "x": 1 } }), 5439008),
             (bson!({ "$dateTrunc": { "unit": "day" } }), 5439009),
             (bson!({ "$dateTrunc": { "date": 1 } }), 5439010),
-            (bson!({ "$dateTrunc": { "date": 1, "unit": "day", "binSize": "x" } }), 5439017),
-            (bson!({ "$dateTrunc": { "date": 1, "unit": "day", "binSize": 0 } }), 5439018),
-            (bson!({ "$dateTrunc": { "date": 1, "unit": "week", "startOfWeek": 1 } }), 5439015),
-            (trunc("2024-06-15T14:30:45Z", "hour", i64::MAX, "UTC"), 5439002),
-            (trunc("2024-06-15T14:30:45Z", "year", i64::MAX, "UTC"), 5439006),
+            (
+                bson!({ "$dateTrunc": { "date": 1, "unit": "day", "binSize": "x" } }),
+                5439017,
+            ),
+            (
+                bson!({ "$dateTrunc": { "date": 1, "unit": "day", "binSize": 0 } }),
+                5439018,
+            ),
+            (
+                bson!({ "$dateTrunc": { "date": 1, "unit": "week", "startOfWeek": 1 } }),
+                5439015,
+            ),
+            (
+                trunc("2024-06-15T14:30:45Z", "hour", i64::MAX, "UTC"),
+                5439002,
+            ),
+            (
+                trunc("2024-06-15T14:30:45Z", "year", i64::MAX, "UTC"),
+                5439006,
+            ),
         ]);
     }
 }

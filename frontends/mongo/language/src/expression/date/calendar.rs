@@ -84,7 +84,9 @@ pub(super) fn from_iso_week(year: i64, week: i64, day: i64) -> Option<(i64, i64,
     // The fourth of January is always in the first week.
     let fourth = days_before(year, 1, 4)?;
     let monday = fourth - (fourth + 3).rem_euclid(7);
-    let days = monday.checked_add((week - 1).checked_mul(7)?)?.checked_add(day - 1)?;
+    let days = monday
+        .checked_add((week - 1).checked_mul(7)?)?
+        .checked_add(day - 1)?;
     Some(date_of(days))
 }
 
@@ -107,7 +109,9 @@ pub(super) fn days_before(year: i64, month: i64, day: i64) -> Option<i64> {
     let (era, of_era) = (year.div_euclid(400), year.rem_euclid(400));
     let day_of_year = (153 * month + 2) / 5;
     let day_of_era = of_era * 365 + of_era / 4 - of_era / 100 + day_of_year;
-    era.checked_mul(146_097)?.checked_add(day_of_era - 719_468)?.checked_add(day.checked_sub(1)?)
+    era.checked_mul(146_097)?
+        .checked_add(day_of_era - 719_468)?
+        .checked_add(day.checked_sub(1)?)
 }
 
 /// The day so many days after 1970 began.
@@ -159,7 +163,10 @@ mod tests {
             let (iso_year, iso_week) = civil.iso_week();
             let iso_day = civil.iso_day_of_week();
             assert_eq!((civil.week(), iso_year, iso_week, iso_day), expected);
-            assert_eq!(from_iso_week(iso_year, iso_week, iso_day), Some((year, month, day)));
+            assert_eq!(
+                from_iso_week(iso_year, iso_week, iso_day),
+                Some((year, month, day))
+            );
         }
     }
 }

@@ -19,8 +19,11 @@ const TO_STRING: Named = Named {
     unknown: 18534,
 };
 
-pub(super) const OPERATORS: &[Operator] =
-    &[Operator::lazy("$dateToString", Form::Named(&TO_STRING), date_to_string)];
+pub(super) const OPERATORS: &[Operator] = &[Operator::lazy(
+    "$dateToString",
+    Form::Named(&TO_STRING),
+    date_to_string,
+)];
 
 const TO_STRING_SPECIFIERS: &str = "bBdGHjLmMSwuUVYzZ%";
 pub(super) const FROM_STRING_SPECIFIERS: &str = "bBdGHjLmMSuVYzZ%";
@@ -28,22 +31,38 @@ const ISO_UTC: &str = "%Y-%m-%dT%H:%M:%S.%LZ";
 const ISO_LOCAL: &str = "%Y-%m-%dT%H:%M:%S.%L";
 
 const MONTHS: [&str; 12] = [
-    "January", "February", "March", "April", "May", "June", "July", "August", "September",
-    "October", "November", "December",
+    "January",
+    "February",
+    "March",
+    "April",
+    "May",
+    "June",
+    "July",
+    "August",
+    "September",
+    "October",
+    "November",
+    "December",
 ];
 
 /// The month that a name, in full or its first three letters, stands for.
 pub(super) fn month_named(name: &str) -> Option<i64> {
     let is_named = |month: &&str| {
         month.eq_ignore_ascii_case(name)
-            || month.get(..3).is_some_and(|short| short.eq_ignore_ascii_case(name))
+            || month
+                .get(..3)
+                .is_some_and(|short| short.eq_ignore_ascii_case(name))
     };
     let index = MONTHS.iter().position(|month| is_named(month))?;
     i64::try_from(index + 1).ok()
 }
 
 fn month_name(month: i64) -> &'static str {
-    usize::try_from(month - 1).ok().and_then(|index| MONTHS.get(index)).copied().unwrap_or("")
+    usize::try_from(month - 1)
+        .ok()
+        .and_then(|index| MONTHS.get(index))
+        .copied()
+        .unwrap_or("")
 }
 
 /// A date of the world's time in the form of ISO 8601.
@@ -61,7 +80,11 @@ fn date_to_string<'a>(call: &'a Call, frame: &Frame<'a>) -> Result<Value<'a>> {
     }
     let zone = zone_argument(call, 2, frame)?;
     if is_nullish(date.as_deref()) {
-        return if call.argument(3).is_absent() { null() } else { call.evaluate_argument(3, frame) };
+        return if call.argument(3).is_absent() {
+            null()
+        } else {
+            call.evaluate_argument(3, frame)
+        };
     }
     let Some(zone) = zone else { return null() };
     let pattern = match pattern.as_deref() {
@@ -139,7 +162,10 @@ fn format(millis: i64, zone: &Zone, pattern: &str) -> Result<String> {
             }
         };
         if !(0..=9999).contains(&value) {
-            return fail(18537, "Could not convert date to string: date component out of range");
+            return fail(
+                18537,
+                "Could not convert date to string: date component out of range",
+            );
         }
         text.push_str(&format!("{value:0width$}"));
     }
@@ -159,7 +185,10 @@ mod tests {
     #[test]
     fn formats() {
         gives([
-            (bson!({ "$dateToString": { "date": date() } }), bson!("2024-06-15T14:30:45.123Z")),
+            (
+                bson!({ "$dateToString": { "date": date() } }),
+                bson!("2024-06-15T14:30:45.123Z"),
+            ),
             (
                 bson!({ "$dateToString": { "date": date(), "timezone": "America/New_York" } }),
                 bson!("2024-06-15T10:30:45.123"),
@@ -171,25 +200,49 @@ mod tests {
                 } }),
                 bson!("15.06.2024 20:00:45.123 167 7 6 23 2024-24 Jun June +0530 330 %"),
             ),
-            (bson!({ "$dateToString": { "date": null, "onNull": "none" } }), bson!("none")),
+            (
+                bson!({ "$dateToString": { "date": null, "onNull": "none" } }),
+                bson!("none"),
+            ),
             (bson!({ "$dateToString": { "date": null } }), bson!(null)),
-            (bson!({ "$dateToString": { "date": date(), "format": null } }), bson!(null)),
-            (bson!({ "$dateToString": { "date": date(), "timezone": null } }), bson!(null)),
+            (
+                bson!({ "$dateToString": { "date": date(), "format": null } }),
+                bson!(null),
+            ),
+            (
+                bson!({ "$dateToString": { "date": date(), "timezone": null } }),
+                bson!(null),
+            ),
         ]);
         fails([
             (bson!({ "$dateToString": 1 }), 18629),
             (bson!({ "$dateToString": { "x": 1 } }), 18534),
             (bson!({ "$dateToString": {} }), 18628),
-            (bson!({ "$dateToString": { "date": date(), "format": 1 } }), 18533),
-            (bson!({ "$dateToString": { "date": date(), "format": "%" } }), 18535),
-            (bson!({ "$dateToString": { "date": date(), "format": "%Q" } }), 18536),
+            (
+                bson!({ "$dateToString": { "date": date(), "format": 1 } }),
+                18533,
+            ),
+            (
+                bson!({ "$dateToString": { "date": date(), "format": "%" } }),
+                18535,
+            ),
+            (
+                bson!({ "$dateToString": { "date": date(), "format": "%Q" } }),
+                18536,
+            ),
             (
                 bson!({ "$dateToString": { "date": DateTime::from_millis(i64::MAX) } }),
                 18537,
             ),
             (bson!({ "$dateToString": { "date": "x" } }), 16006),
-            (bson!({ "$dateToString": { "date": date(), "timezone": 1 } }), 40517),
-            (bson!({ "$dateToString": { "date": date(), "timezone": "x" } }), 40485),
+            (
+                bson!({ "$dateToString": { "date": date(), "timezone": 1 } }),
+                40517,
+            ),
+            (
+                bson!({ "$dateToString": { "date": date(), "timezone": "x" } }),
+                40485,
+            ),
         ]);
     }
 }

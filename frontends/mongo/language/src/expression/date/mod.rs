@@ -35,23 +35,45 @@ const fn part(name: &'static str, run: Part) -> Operator {
 type Part = for<'a> fn(&'a Call, &Frame<'a>) -> Result<Value<'a>>;
 
 const OPERATORS: &[Operator] = &[
-    part("$dayOfMonth", |call, frame| part_of(call, frame, |date| small(date.day))),
-    part("$dayOfWeek", |call, frame| part_of(call, frame, |date| small(date.day_of_week()))),
-    part("$dayOfYear", |call, frame| part_of(call, frame, |date| small(date.day_of_year()))),
-    part("$hour", |call, frame| part_of(call, frame, |date| small(date.hour))),
+    part("$dayOfMonth", |call, frame| {
+        part_of(call, frame, |date| small(date.day))
+    }),
+    part("$dayOfWeek", |call, frame| {
+        part_of(call, frame, |date| small(date.day_of_week()))
+    }),
+    part("$dayOfYear", |call, frame| {
+        part_of(call, frame, |date| small(date.day_of_year()))
+    }),
+    part("$hour", |call, frame| {
+        part_of(call, frame, |date| small(date.hour))
+    }),
     part("$isoDayOfWeek", |call, frame| {
         part_of(call, frame, |date| small(date.iso_day_of_week()))
     }),
-    part("$isoWeek", |call, frame| part_of(call, frame, |date| small(date.iso_week().1))),
+    part("$isoWeek", |call, frame| {
+        part_of(call, frame, |date| small(date.iso_week().1))
+    }),
     part("$isoWeekYear", |call, frame| {
         part_of(call, frame, |date| Bson::Int64(date.iso_week().0))
     }),
-    part("$millisecond", |call, frame| part_of(call, frame, |date| small(date.millisecond))),
-    part("$minute", |call, frame| part_of(call, frame, |date| small(date.minute))),
-    part("$month", |call, frame| part_of(call, frame, |date| small(date.month))),
-    part("$second", |call, frame| part_of(call, frame, |date| small(date.second))),
-    part("$week", |call, frame| part_of(call, frame, |date| small(date.week()))),
-    part("$year", |call, frame| part_of(call, frame, |date| small(date.year))),
+    part("$millisecond", |call, frame| {
+        part_of(call, frame, |date| small(date.millisecond))
+    }),
+    part("$minute", |call, frame| {
+        part_of(call, frame, |date| small(date.minute))
+    }),
+    part("$month", |call, frame| {
+        part_of(call, frame, |date| small(date.month))
+    }),
+    part("$second", |call, frame| {
+        part_of(call, frame, |date| small(date.second))
+    }),
+    part("$week", |call, frame| {
+        part_of(call, frame, |date| small(date.week()))
+    }),
+    part("$year", |call, frame| {
+        part_of(call, frame, |date| small(date.year))
+    }),
 ];
 
 const PART: Named = Named {
@@ -73,13 +95,19 @@ fn parse_part(
 ) -> Result<Node> {
     match argument {
         Bson::Document(document)
-            if !document.keys().next().is_some_and(|name| name.starts_with('$')) =>
+            if !document
+                .keys()
+                .next()
+                .is_some_and(|name| name.starts_with('$')) =>
         {
             Ok(operator.call(operator.named(&PART, argument, context)?))
         }
         Bson::Array(items) => match items.as_slice() {
             [date] => Ok(operator.call(vec![Node::parse(date, context)?])),
-            _ => fail(40536, format!("{} accepts exactly one argument", operator.name)),
+            _ => fail(
+                40536,
+                format!("{} accepts exactly one argument", operator.name),
+            ),
         },
         date => Ok(operator.call(vec![Node::parse(date, context)?])),
     }
@@ -111,7 +139,10 @@ fn coerce(value: Option<&Bson>) -> Result<i64> {
         Some(millis) => Ok(millis),
         None => {
             let found = value.map_or("missing", type_name);
-            fail(16006, format!("can't convert from BSON type {found} to Date"))
+            fail(
+                16006,
+                format!("can't convert from BSON type {found} to Date"),
+            )
         }
     }
 }
@@ -138,7 +169,10 @@ mod tests {
             (bson!({ "$year": date() }), bson!(2024)),
             (bson!({ "$month": [date()] }), bson!(6)),
             (bson!({ "$dayOfMonth": { "date": date() } }), bson!(15)),
-            (bson!({ "$hour": { "date": date(), "timezone": "Asia/Kolkata" } }), bson!(20)),
+            (
+                bson!({ "$hour": { "date": date(), "timezone": "Asia/Kolkata" } }),
+                bson!(20),
+            ),
             (bson!({ "$minute": date() }), bson!(30)),
             (bson!({ "$second": date() }), bson!(45)),
             (bson!({ "$millisecond": date() }), bson!(123)),
@@ -149,10 +183,19 @@ mod tests {
             (bson!({ "$isoWeekYear": date() }), bson!(2024_i64)),
             (bson!({ "$isoDayOfWeek": date() }), bson!(6)),
             (bson!({ "$year": { "$add": [date(), 0] } }), bson!(2024)),
-            (bson!({ "$year": Timestamp { time: 0, increment: 1 } }), bson!(1970)),
-            (bson!({ "$year": ObjectId::from_bytes([0; 12]) }), bson!(1970)),
+            (
+                bson!({ "$year": Timestamp { time: 0, increment: 1 } }),
+                bson!(1970),
+            ),
+            (
+                bson!({ "$year": ObjectId::from_bytes([0; 12]) }),
+                bson!(1970),
+            ),
             (bson!({ "$year": "$none" }), bson!(null)),
-            (bson!({ "$year": { "date": date(), "timezone": null } }), bson!(null)),
+            (
+                bson!({ "$year": { "date": date(), "timezone": null } }),
+                bson!(null),
+            ),
         ]);
         fails([
             (bson!({ "$year": "x" }), 16006),

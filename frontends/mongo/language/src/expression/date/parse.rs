@@ -22,8 +22,11 @@ const FROM_STRING: Named = Named {
     unknown: 40541,
 };
 
-pub(super) const OPERATORS: &[Operator] =
-    &[Operator::lazy("$dateFromString", Form::Named(&FROM_STRING), date_from_string)];
+pub(super) const OPERATORS: &[Operator] = &[Operator::lazy(
+    "$dateFromString",
+    Form::Named(&FROM_STRING),
+    date_from_string,
+)];
 
 const CONVERSION_FAILURE: Code = Code(241);
 
@@ -37,7 +40,11 @@ fn date_from_string<'a>(call: &'a Call, frame: &Frame<'a>) -> Result<Value<'a>> 
     }
     let zone = zone_argument(call, 2, frame)?;
     if is_nullish(text.as_deref()) {
-        return if call.argument(3).is_absent() { null() } else { call.evaluate_argument(3, frame) };
+        return if call.argument(3).is_absent() {
+            null()
+        } else {
+            call.evaluate_argument(3, frame)
+        };
     }
     let parsed = match (text.as_deref(), pattern.as_deref()) {
         (Some(Bson::String(_)), None | Some(Bson::Null | Bson::Undefined))
@@ -52,7 +59,9 @@ fn date_from_string<'a>(call: &'a Call, frame: &Frame<'a>) -> Result<Value<'a>> 
                 _ => parse_within(text, &zone),
             }
         }
-        _ => Err(failure("$dateFromString requires that 'dateString' be a string")),
+        _ => Err(failure(
+            "$dateFromString requires that 'dateString' be a string",
+        )),
     };
     match parsed {
         Ok(millis) => some(DateTime::from_millis(millis)),
@@ -73,7 +82,10 @@ pub(in crate::expression) fn parse(text: &str) -> Result<i64> {
 }
 
 fn parse_within(text: &str, zone: &Zone) -> Result<i64> {
-    let mut reader = Reader { rest: text, found: Found::default() };
+    let mut reader = Reader {
+        rest: text,
+        found: Found::default(),
+    };
     if reader.read_all().is_none() || !reader.rest.is_empty() {
         return Err(failure(format!("Error parsing date string '{text}'")));
     }
@@ -81,7 +93,10 @@ fn parse_within(text: &str, zone: &Zone) -> Result<i64> {
 }
 
 fn parse_by_format(text: &str, pattern: &str, zone: &Zone) -> Result<i64> {
-    let mut reader = Reader { rest: text, found: Found::default() };
+    let mut reader = Reader {
+        rest: text,
+        found: Found::default(),
+    };
     if reader.read_by(pattern).is_none() || !reader.rest.is_empty() {
         return Err(failure(format!("Error parsing date string '{text}'")));
     }
@@ -125,7 +140,9 @@ impl Found {
             millisecond: self.millisecond.unwrap_or(0),
         };
         if self.is_impossible(civil) {
-            return Err(failure(format!("Error parsing date string '{text}'; the date is invalid")));
+            return Err(failure(format!(
+                "Error parsing date string '{text}'; the date is invalid"
+            )));
         }
         let zone = match self.offset {
             None => zone,
@@ -136,7 +153,8 @@ impl Found {
             }
             Some(offset) => &Zone::Fixed(offset),
         };
-        zone.to_utc(civil).ok_or_else(|| failure("the date is out of range"))
+        zone.to_utc(civil)
+            .ok_or_else(|| failure("the date is out of range"))
     }
 
     fn date(&self) -> Option<(i64, i64, i64)> {
@@ -182,7 +200,12 @@ impl<'t> Reader<'t> {
     }
 
     fn digits(&mut self, most: usize) -> Option<&'t str> {
-        let count = self.rest.bytes().take(most).take_while(u8::is_ascii_digit).count();
+        let count = self
+            .rest
+            .bytes()
+            .take(most)
+            .take_while(u8::is_ascii_digit)
+            .count();
         if count == 0 { None } else { self.take(count) }
     }
 
@@ -191,7 +214,11 @@ impl<'t> Reader<'t> {
     }
 
     fn word(&mut self) -> &'t str {
-        let count = self.rest.bytes().take_while(u8::is_ascii_alphabetic).count();
+        let count = self
+            .rest
+            .bytes()
+            .take_while(u8::is_ascii_alphabetic)
+            .count();
         self.take(count).unwrap_or_default()
     }
 
@@ -230,7 +257,11 @@ impl<'t> Reader<'t> {
     }
 
     fn minutes(&mut self) -> Option<i64> {
-        let sign = if self.skip('-') { -1 } else { self.skip('+').then_some(1)? };
+        let sign = if self.skip('-') {
+            -1
+        } else {
+            self.skip('+').then_some(1)?
+        };
         Some(sign * self.number(4)?)
     }
 
@@ -239,7 +270,11 @@ impl<'t> Reader<'t> {
         if self.skip('Z') || self.skip('z') {
             return Some(0);
         }
-        let sign = if self.skip('-') { -1 } else { self.skip('+').then_some(1)? };
+        let sign = if self.skip('-') {
+            -1
+        } else {
+            self.skip('+').then_some(1)?
+        };
         let digits = self.digits(4)?;
         let (hours, minutes) = match digits.len() {
             1 | 2 if self.skip(':') => (digits, self.digits(2)?),
@@ -298,7 +333,9 @@ impl<'t> Reader<'t> {
             self.skip('-');
             return self.found.month.replace(month).is_none().then_some(());
         }
-        let is_weekday = lower.get(..3).is_some_and(|short| WEEKDAYS.contains(&short));
+        let is_weekday = lower
+            .get(..3)
+            .is_some_and(|short| WEEKDAYS.contains(&short));
         (is_weekday && (lower.len() == 3 || lower.ends_with("day"))).then_some(())
     }
 
@@ -335,8 +372,11 @@ impl<'t> Reader<'t> {
                 self.read_european(value)
             }
             (4 | 6, _) if has_date && self.found.hour.is_none() => {
-                let (minutes, seconds) =
-                    if digits.len() == 6 { (value / 100, Some(value % 100)) } else { (value, None) };
+                let (minutes, seconds) = if digits.len() == 6 {
+                    (value / 100, Some(value % 100))
+                } else {
+                    (value, None)
+                };
                 self.found.hour = Some(minutes / 100);
                 self.found.minute = Some(minutes % 100);
                 self.found.second = seconds;
@@ -356,7 +396,12 @@ impl<'t> Reader<'t> {
     }
 
     fn is_followed_by_half_day(&self) -> bool {
-        let word = self.rest.trim_start().get(..2).unwrap_or_default().to_ascii_lowercase();
+        let word = self
+            .rest
+            .trim_start()
+            .get(..2)
+            .unwrap_or_default()
+            .to_ascii_lowercase();
         (word == "am" || word == "pm") && self.found.hour.is_none()
     }
 
@@ -470,11 +515,23 @@ mod tests {
             ("WED jan 31 12:05:28 +03:30 1996", "1996-01-31T08:35:28Z"),
             ("2017-02-08 5 am", "2017-02-08T05:00:00Z"),
         ] {
-            gives([(bson!({ "$dateFromString": { "dateString": text } }), date(expected))]);
+            gives([(
+                bson!({ "$dateFromString": { "dateString": text } }),
+                date(expected),
+            )]);
         }
         for text in [
-            "", "not-a-date", "2017-13-01", "2017-02-30", "2019-02-29", "2017", "12:00", "2017-02-08T25:00",
-            "2017-02-08T12:10:40 America/New_York", "yesterday", "2017-02-08x",
+            "",
+            "not-a-date",
+            "2017-13-01",
+            "2017-02-30",
+            "2019-02-29",
+            "2017",
+            "12:00",
+            "2017-02-08T25:00",
+            "2017-02-08T12:10:40 America/New_York",
+            "yesterday",
+            "2017-02-08x",
         ] {
             fails([(bson!({ "$dateFromString": { "dateString": text } }), 241)]);
         }
@@ -484,7 +541,11 @@ mod tests {
     fn reads_by_format() {
         for (text, format, expected) in [
             ("06-15-2018", "%m-%d-%Y", "2018-06-15T00:00:00Z"),
-            ("2018-06-15T10:30:45.123", "%Y-%m-%dT%H:%M:%S.%L", "2018-06-15T10:30:45.123Z"),
+            (
+                "2018-06-15T10:30:45.123",
+                "%Y-%m-%dT%H:%M:%S.%L",
+                "2018-06-15T10:30:45.123Z",
+            ),
             ("jan 15 2020", "%b %d %Y", "2020-01-15T00:00:00Z"),
             ("january 15 2020", "%B %d %Y", "2020-01-15T00:00:00Z"),
             ("2024-W24-6", "%G-W%V-%u", "2024-06-15T00:00:00Z"),
@@ -500,10 +561,22 @@ mod tests {
             )]);
         }
         fails([
-            (bson!({ "$dateFromString": { "dateString": "2017-02-08", "format": "%m-%d-%Y" } }), 241),
-            (bson!({ "$dateFromString": { "dateString": "2017", "format": "%Q" } }), 18536),
-            (bson!({ "$dateFromString": { "dateString": "2017", "format": "%w" } }), 18536),
-            (bson!({ "$dateFromString": { "dateString": "2017", "format": 1 } }), 40684),
+            (
+                bson!({ "$dateFromString": { "dateString": "2017-02-08", "format": "%m-%d-%Y" } }),
+                241,
+            ),
+            (
+                bson!({ "$dateFromString": { "dateString": "2017", "format": "%Q" } }),
+                18536,
+            ),
+            (
+                bson!({ "$dateFromString": { "dateString": "2017", "format": "%w" } }),
+                18536,
+            ),
+            (
+                bson!({ "$dateFromString": { "dateString": "2017", "format": 1 } }),
+                40684,
+            ),
         ]);
     }
 
@@ -514,12 +587,18 @@ mod tests {
                 bson!({ "$dateFromString": { "dateString": "x", "onError": "bad" } }),
                 bson!("bad"),
             ),
-            (bson!({ "$dateFromString": { "dateString": 1, "onError": "bad" } }), bson!("bad")),
+            (
+                bson!({ "$dateFromString": { "dateString": 1, "onError": "bad" } }),
+                bson!("bad"),
+            ),
             (
                 bson!({ "$dateFromString": { "dateString": null, "onNull": "none" } }),
                 bson!("none"),
             ),
-            (bson!({ "$dateFromString": { "dateString": null } }), bson!(null)),
+            (
+                bson!({ "$dateFromString": { "dateString": null } }),
+                bson!(null),
+            ),
             (
                 bson!({ "$dateFromString": { "dateString": "2024-06-15", "timezone": null } }),
                 bson!(null),

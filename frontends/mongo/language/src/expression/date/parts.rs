@@ -11,7 +11,11 @@ use crate::expression::{Call, Frame, Node, ParseContext, Value, fail, is_nullish
 use crate::number::Number;
 
 const TO_PARTS: Named = Named {
-    fields: &[required("date", 40522), optional("timezone"), optional("iso8601")],
+    fields: &[
+        required("date", 40522),
+        optional("timezone"),
+        optional("iso8601"),
+    ],
     not_object: 40524,
     unknown: 40520,
 };
@@ -35,7 +39,11 @@ const FROM_PARTS: Named = Named {
 };
 
 pub(super) const OPERATORS: &[Operator] = &[
-    Operator::lazy("$dateFromParts", Form::Special(parse_from_parts), from_parts),
+    Operator::lazy(
+        "$dateFromParts",
+        Form::Special(parse_from_parts),
+        from_parts,
+    ),
     Operator::lazy("$dateToParts", Form::Named(&TO_PARTS), to_parts),
 ];
 
@@ -49,24 +57,28 @@ fn parse_from_parts(
     let (year, month, day) = (has(0), has(1), has(2));
     let (iso_year, iso_week, iso_day) = (has(8), has(9), has(10));
     if !year && !iso_year {
-        return fail(40516, "$dateFromParts requires either 'year' or 'isoWeekYear'");
+        return fail(
+            40516,
+            "$dateFromParts requires either 'year' or 'isoWeekYear'",
+        );
     }
     if year && (iso_year || iso_week || iso_day) {
-        return fail(40489, "$dateFromParts does not allow mixing natural dates with ISO dates");
+        return fail(
+            40489,
+            "$dateFromParts does not allow mixing natural dates with ISO dates",
+        );
     }
     if iso_year && (month || day) {
-        return fail(40525, "$dateFromParts does not allow mixing ISO dates with natural dates");
+        return fail(
+            40525,
+            "$dateFromParts does not allow mixing ISO dates with natural dates",
+        );
     }
     Ok(operator.call(operator.named(&FROM_PARTS, argument, context)?))
 }
 
 /// One part; none for null.
-fn part<'a>(
-    call: &'a Call,
-    index: usize,
-    default: i64,
-    frame: &Frame<'a>,
-) -> Result<Option<i64>> {
+fn part<'a>(call: &'a Call, index: usize, default: i64, frame: &Frame<'a>) -> Result<Option<i64>> {
     if call.argument(index).is_absent() {
         return Ok(Some(default));
     }
@@ -78,7 +90,10 @@ fn part<'a>(
             None => {
                 let name = FROM_PARTS.fields.get(index).map_or("", |field| field.name);
                 let found = type_name(value);
-                fail(40515, format!("'{name}' must evaluate to an integer, found {found}"))
+                fail(
+                    40515,
+                    format!("'{name}' must evaluate to an integer, found {found}"),
+                )
             }
         },
     }
@@ -94,7 +109,10 @@ fn small_part<'a>(
     let part = part(call, index, default, frame)?;
     if part.is_some_and(|part| i16::try_from(part).is_err()) {
         let name = FROM_PARTS.fields.get(index).map_or("", |field| field.name);
-        return fail(31034, format!("'{name}' must evaluate to a value in the range of 16 bits"));
+        return fail(
+            31034,
+            format!("'{name}' must evaluate to a value in the range of 16 bits"),
+        );
     }
     Ok(part)
 }
@@ -108,14 +126,26 @@ fn from_parts<'a>(call: &'a Call, frame: &Frame<'a>) -> Result<Value<'a>> {
     ) else {
         return null();
     };
-    let Some(zone) = zone_argument(call, 7, frame)? else { return null() };
+    let Some(zone) = zone_argument(call, 7, frame)? else {
+        return null();
+    };
     let date = if call.argument(0).is_absent() {
         iso_date(call, frame)?
     } else {
         natural_date(call, frame)?
     };
-    let Some((year, month, day)) = date else { return null() };
-    let civil = Civil { year, month, day, hour, minute, second, millisecond };
+    let Some((year, month, day)) = date else {
+        return null();
+    };
+    let civil = Civil {
+        year,
+        month,
+        day,
+        hour,
+        minute,
+        second,
+        millisecond,
+    };
     match zone.to_utc(civil) {
         Some(millis) => some(DateTime::from_millis(millis)),
         None => fail(15, "$dateFromParts: the date is out of range"),
@@ -133,7 +163,10 @@ fn natural_date<'a>(call: &'a Call, frame: &Frame<'a>) -> Result<Option<YearMont
         return Ok(None);
     };
     if !(1..=9999).contains(&year) {
-        return fail(40523, format!("'year' must be an integer from 1 to 9999, found {year}"));
+        return fail(
+            40523,
+            format!("'year' must be an integer from 1 to 9999, found {year}"),
+        );
     }
     Ok(Some((year, month, day)))
 }
@@ -147,21 +180,29 @@ fn iso_date<'a>(call: &'a Call, frame: &Frame<'a>) -> Result<Option<YearMonthDay
         return Ok(None);
     };
     if !(1..=9999).contains(&year) {
-        return fail(31095, format!("'isoWeekYear' must be from 1 to 9999, found {year}"));
+        return fail(
+            31095,
+            format!("'isoWeekYear' must be from 1 to 9999, found {year}"),
+        );
     }
     Ok(from_iso_week(year, week, day))
 }
 
 fn to_parts<'a>(call: &'a Call, frame: &Frame<'a>) -> Result<Value<'a>> {
     let date = call.evaluate_argument(0, frame)?;
-    let Some(zone) = zone_argument(call, 1, frame)? else { return null() };
+    let Some(zone) = zone_argument(call, 1, frame)? else {
+        return null();
+    };
     let iso = match call.evaluate_argument(2, frame)?.as_deref() {
         None if call.argument(2).is_absent() => false,
         None | Some(Bson::Null | Bson::Undefined) => return null(),
         Some(Bson::Boolean(iso)) => *iso,
         Some(other) => {
             let found = type_name(other);
-            return fail(40521, format!("iso8601 must evaluate to a bool, found {found}"));
+            return fail(
+                40521,
+                format!("iso8601 must evaluate to a bool, found {found}"),
+            );
         }
     };
     if is_nullish(date.as_deref()) {
@@ -241,16 +282,28 @@ mod tests {
             (bson!({ "$dateFromParts": 1 }), 40519),
             (bson!({ "$dateFromParts": { "x": 1 } }), 40518),
             (bson!({ "$dateFromParts": { "month": 1 } }), 40516),
-            (bson!({ "$dateFromParts": { "year": 1, "isoWeek": 1 } }), 40489),
-            (bson!({ "$dateFromParts": { "isoWeekYear": 1, "day": 1 } }), 40525),
+            (
+                bson!({ "$dateFromParts": { "year": 1, "isoWeek": 1 } }),
+                40489,
+            ),
+            (
+                bson!({ "$dateFromParts": { "isoWeekYear": 1, "day": 1 } }),
+                40525,
+            ),
             (bson!({ "$dateFromParts": { "year": 1.5 } }), 40515),
             (bson!({ "$dateFromParts": { "year": 10000 } }), 40523),
             (bson!({ "$dateFromParts": { "isoWeekYear": 0 } }), 31095),
-            (bson!({ "$dateFromParts": { "year": 2000, "month": 40000 } }), 31034),
+            (
+                bson!({ "$dateFromParts": { "year": 2000, "month": 40000 } }),
+                31034,
+            ),
             (bson!({ "$dateToParts": 1 }), 40524),
             (bson!({ "$dateToParts": { "x": 1 } }), 40520),
             (bson!({ "$dateToParts": {} }), 40522),
-            (bson!({ "$dateToParts": { "date": date(0), "iso8601": 1 } }), 40521),
+            (
+                bson!({ "$dateToParts": { "date": date(0), "iso8601": 1 } }),
+                40521,
+            ),
             (bson!({ "$dateToParts": { "date": 1 } }), 16006),
         ]);
     }

@@ -26,7 +26,10 @@ impl Zone {
             Some(Bson::String(name)) => Self::parse(name).map(Some),
             Some(other) => {
                 let found = type_name(other);
-                fail(40517, format!("timezone must evaluate to a string, found {found}"))
+                fail(
+                    40517,
+                    format!("timezone must evaluate to a string, found {found}"),
+                )
             }
         }
     }
@@ -41,7 +44,10 @@ impl Zone {
         // The database does not mind the case of names; MongoDB does.
         match TimeZone::get(name) {
             Ok(zone) if zone.iana_name() == Some(name) => Ok(Self::Named(zone)),
-            _ => fail(40485, format!("unrecognized time zone identifier: \"{name}\"")),
+            _ => fail(
+                40485,
+                format!("unrecognized time zone identifier: \"{name}\""),
+            ),
         }
     }
 
@@ -72,10 +78,13 @@ impl Zone {
             Self::Named(_) => {
                 let before = self.offset_at(local.saturating_sub(super::calendar::DAY));
                 let after = self.offset_at(local.saturating_add(super::calendar::DAY));
-                let fits = |offset: i64| {
-                    self.offset_at(local.saturating_sub(offset * 1000)) == offset
-                };
-                if !fits(before) && fits(after) { after } else { before }
+                let fits =
+                    |offset: i64| self.offset_at(local.saturating_sub(offset * 1000)) == offset;
+                if !fits(before) && fits(after) {
+                    after
+                } else {
+                    before
+                }
             }
         };
         local.checked_sub(offset.checked_mul(1000)?)
@@ -102,7 +111,9 @@ fn parse_offset(text: &str) -> Option<i64> {
     let (hours, minutes) = match digits.len() {
         2 => (digits, "0"),
         4 => digits.split_at_checked(2)?,
-        5 => digits.split_once(':').filter(|(hours, _)| hours.len() == 2)?,
+        5 => digits
+            .split_once(':')
+            .filter(|(hours, _)| hours.len() == 2)?,
         _ => return None,
     };
     let number = |digits: &str| {
@@ -132,7 +143,16 @@ mod tests {
             let offset = Zone::parse(name).unwrap().offset_at(winter);
             assert_eq!(offset, (hours * 3600.0_f64).round() as i64, "{name}");
         }
-        for name in ["", "Z", "america/new_york", "Nowhere", "+1", "+100:00", "+1:30", "+a0"] {
+        for name in [
+            "",
+            "Z",
+            "america/new_york",
+            "Nowhere",
+            "+1",
+            "+100:00",
+            "+1:30",
+            "+a0",
+        ] {
             assert_eq!(Zone::parse(name).unwrap_err().code.0, 40485, "{name}");
         }
     }
