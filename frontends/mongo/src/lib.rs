@@ -18,6 +18,7 @@ mod execute;
 mod failure;
 mod fields;
 mod index;
+mod listing;
 mod logical;
 mod model;
 mod plan;

@@ -102,9 +102,14 @@ impl Changing {
             return Ok(false);
         };
         let query = &self.change.query;
-        let plan = query.plan(&mut reader, &target.container, &target.collection).await?;
+        let plan = query
+            .plan(&mut reader, &target.container, &target.collection)
+            .await?;
         let mut execution = crate::execute::Execution::new(Arc::clone(query), plan);
-        Ok(execution.next(&mut reader, &target.container, 1).await?.is_some())
+        Ok(execution
+            .next(&mut reader, &target.container, 1)
+            .await?
+            .is_some())
     }
 
     async fn run_one(
@@ -114,7 +119,9 @@ impl Changing {
         scope: &mut Scope,
     ) -> Result<Changes> {
         let place = self.place();
-        let items = place.as_ref().map(|place| (&self.namespace.container, place));
+        let items = place
+            .as_ref()
+            .map(|place| (&self.namespace.container, place));
         let (handle, namespace) = (data.clone(), self.namespace.clone());
         let (change, numbered) = (Arc::clone(&self.change), self.numbered);
         let keeps_images = self.keeps_images;
@@ -213,14 +220,20 @@ impl One<'_> {
     ) -> Result<Changes> {
         let target = self.target(transaction).await?;
         let Some((numbered, statement)) = numbered else {
-            let changed = self.change.change_one(self.data, transaction, &target).await?;
+            let changed = self
+                .change
+                .change_one(self.data, transaction, &target)
+                .await?;
             return Ok(Changes::of(changed));
         };
         let mut record = Record::load(self.data, transaction, numbered).await?;
         if let Some(answer) = record.answer(statement) {
             return Ok(Changes::recorded(answer));
         }
-        let changed = self.change.change_one(self.data, transaction, &target).await?;
+        let changed = self
+            .change
+            .change_one(self.data, transaction, &target)
+            .await?;
         let changes = Changes::of(changed);
         record.note(statement, changes.record(keeps_images));
         record.save(transaction).await?;
@@ -238,7 +251,10 @@ impl One<'_> {
             None => self.change.begin(transaction, &target).await?,
         };
         let step = (&mut progress, STEP);
-        let changed = self.change.step(self.data, transaction, &target, step).await?;
+        let changed = self
+            .change
+            .step(self.data, transaction, &target, step)
+            .await?;
         Ok((changed, progress))
     }
 }

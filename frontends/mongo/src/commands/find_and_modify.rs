@@ -70,7 +70,11 @@ async fn run(service: &Service, session: &mut Session, request: &Request<'_>) ->
     let namespace = Namespace::new(request.database, request.collection()?)?;
     let fields = Fields::of(request, FIELDS)?;
     check(&fields)?;
-    let mut scope = service.data.transactions.scope(&service.data, request).await?;
+    let mut scope = service
+        .data
+        .transactions
+        .scope(&service.data, request)
+        .await?;
     let collection = Changing::collection(&service.data, &mut scope, &namespace).await?;
     let modification = read(service, &fields, collection.as_deref())?;
     let ids = StatementIds::read_one(&fields);
@@ -166,7 +170,11 @@ impl Modification {
         if let Some(id) = &changes.upserted {
             last.insert("upserted", id.clone());
         }
-        let image = if self.answers_new { &changes.after } else { &changes.before };
+        let image = if self.answers_new {
+            &changes.after
+        } else {
+            &changes.before
+        };
         let value = match (image, &self.projection) {
             (None, _) => Bson::Null,
             (Some(image), None) => Bson::Document(image.clone()),

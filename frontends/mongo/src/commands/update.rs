@@ -10,7 +10,7 @@ use crate::access::{Access, Action};
 use crate::collection::{Collection, Namespace};
 use crate::command::Command;
 use crate::commands::asked;
-use crate::commands::changing::{Changing, Changes};
+use crate::commands::changing::{Changes, Changing};
 use crate::commands::statements::{Outcome, StatementIds, check_count, count};
 use crate::execute::query::Query;
 use crate::failure::{Failure, Result};
@@ -104,9 +104,21 @@ async fn update(service: &Service, session: &mut Session, request: &Request<'_>)
     let parse = |statement: &RawDocument, collection: Option<&Collection>| {
         let statement = Fields::of_document("update.updates", statement, UPDATE_STATEMENT)?;
         let bypass = fields.bool("bypassDocumentValidation").unwrap_or(false);
-        update_statement(service, &statement, (fields.document("let"), bypass), collection)
+        update_statement(
+            service,
+            &statement,
+            (fields.document("let"), bypass),
+            collection,
+        )
     };
-    let (changed, outcome) = run(service, session, (request, &namespace, &fields), &sent, parse).await?;
+    let (changed, outcome) = run(
+        service,
+        session,
+        (request, &namespace, &fields),
+        &sent,
+        parse,
+    )
+    .await?;
     let mut reply = doc! { "n": count(changed.n), "nModified": count(changed.modified) };
     if !changed.upserted.is_empty() {
         reply.insert("upserted", changed.upserted);
@@ -123,7 +135,14 @@ async fn delete(service: &Service, session: &mut Session, request: &Request<'_>)
         let statement = Fields::of_document("delete.deletes", statement, DELETE_STATEMENT)?;
         delete_statement(service, &statement, fields.document("let"), collection)
     };
-    let (changed, outcome) = run(service, session, (request, &namespace, &fields), &sent, parse).await?;
+    let (changed, outcome) = run(
+        service,
+        session,
+        (request, &namespace, &fields),
+        &sent,
+        parse,
+    )
+    .await?;
     Ok(outcome.reply(doc! { "n": count(changed.n) }))
 }
 
@@ -146,12 +165,18 @@ async fn run(
     let ordered = fields.bool("ordered").unwrap_or(true);
     let ids = StatementIds::read(fields);
     let numbered = Numbered::of(request);
-    let mut scope = service.data.transactions.scope(&service.data, request).await?;
+    let mut scope = service
+        .data
+        .transactions
+        .scope(&service.data, request)
+        .await?;
     let mut total = Total::default();
     let mut outcome = Outcome::default();
     let collection = Changing::collection(&service.data, &mut scope, namespace).await?;
     // Statements that cannot be read fail the command before anything is done.
-    let changes = sent.iter().map(|statement| parse(statement, collection.as_deref()));
+    let changes = sent
+        .iter()
+        .map(|statement| parse(statement, collection.as_deref()));
     let changes: Vec<Result<Change>> = changes.collect();
     for (position, change) in changes.into_iter().enumerate() {
         let result = match change {
@@ -199,13 +224,19 @@ fn is_malformed(code: Code) -> bool {
 }
 
 impl Total {
-    fn add(&mut self, position: usize, done: Changes, (ids, outcome): (&StatementIds, &mut Outcome)) {
+    fn add(
+        &mut self,
+        position: usize,
+        done: Changes,
+        (ids, outcome): (&StatementIds, &mut Outcome),
+    ) {
         self.n += done.matched;
         self.modified += done.modified;
         if let Some(id) = done.upserted {
             self.n += 1;
             let index = i32::try_from(position).unwrap_or(i32::MAX);
-            self.upserted.push(Bson::Document(doc! { "index": index, "_id": id }));
+            self.upserted
+                .push(Bson::Document(doc! { "index": index, "_id": id }));
         }
         if done.retried {
             outcome.retried.push(ids.at(position));
@@ -304,7 +335,9 @@ pub(crate) fn array_filters(statement: &Fields<'_>) -> Result<Vec<Document>> {
                 let path = format!("arrayFilters.{position}");
                 let expected = &[bson::spec::ElementType::EmbeddedDocument];
                 let found = other.element_type();
-                return Err(crate::fields::wrong_type("update.updates", &path, found, expected).into());
+                return Err(
+                    crate::fields::wrong_type("update.updates", &path, found, expected).into(),
+                );
             }
         }
     }

@@ -134,7 +134,9 @@ impl Query {
         let none = || vec![(String::new(), false)];
         let fields = sort.fields().map(|fields| {
             let owned = fields.into_iter();
-            owned.map(|(path, descending)| (path.as_str().to_owned(), descending)).collect()
+            owned
+                .map(|(path, descending)| (path.as_str().to_owned(), descending))
+                .collect()
         });
         fields.unwrap_or_else(none)
     }
