@@ -26,6 +26,10 @@ mod reply;
 mod request;
 mod service;
 mod session;
+#[cfg(test)]
+mod testing;
+#[cfg(test)]
+mod tests;
 mod transaction;
 mod wire;
 mod write;
