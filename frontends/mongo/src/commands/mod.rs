@@ -3,6 +3,7 @@
 pub(crate) mod asked;
 mod catalog;
 mod changing;
+mod coll_mod;
 mod count;
 mod create;
 mod cursors;
@@ -24,6 +25,7 @@ use crate::command::Command;
 
 const FAMILIES: &[&[Command]] = &[
     catalog::COMMANDS,
+    coll_mod::COMMANDS,
     count::COMMANDS,
     create::COMMANDS,
     cursors::COMMANDS,
