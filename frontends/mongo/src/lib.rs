@@ -5,20 +5,60 @@
 //! again. Only `connection` touches the socket.
 
 mod access;
+mod auth;
+mod cluster_time;
 mod command;
 mod commands;
 mod concern;
+mod connection;
+mod counters;
 mod dispatch;
+mod fail_point;
 mod failure;
 mod fields;
+mod labels;
 mod logical;
+mod operation;
+mod parameters;
 mod reply;
 mod request;
+mod rules;
 mod service;
 mod session;
+mod system;
 mod wire;
 
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+
+use tessera_core::Store;
+use tessera_frontend::{Connection, FrontEnd};
+
+pub use auth::Configured as User;
 pub use service::MongoConfig;
+
+use service::Service;
 
 /// The name of this API in the core's catalog.
 pub const API: &str = "mongo";
+
+/// The front end.
+pub struct Mongo {
+    service: Arc<Service>,
+}
+
+impl Mongo {
+    /// A front end over `store`. Refuses users whose passwords cannot be used.
+    pub fn new(store: Store, config: MongoConfig) -> Result<Self, String> {
+        Ok(Self {
+            service: Arc::new(Service::new(store, config)?),
+        })
+    }
+}
+
+impl FrontEnd for Mongo {
+    fn serve(&self, connection: Connection) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
+        Box::pin(connection::serve(Arc::clone(&self.service), connection))
+    }
+}

@@ -1,13 +1,35 @@
 //! The table of commands: one file for each family, one row for each command.
 
+mod hello;
+mod login;
+mod parameters;
+mod replication;
+mod roles;
 mod server;
+mod sessions;
+mod status;
+mod testing;
+mod users;
 
 use std::collections::HashMap;
 use std::sync::OnceLock;
 
+pub(crate) use parameters::Defaults;
+
 use crate::command::Command;
 
-const FAMILIES: &[&[Command]] = &[server::COMMANDS];
+const FAMILIES: &[&[Command]] = &[
+    hello::COMMANDS,
+    login::COMMANDS,
+    parameters::COMMANDS,
+    replication::COMMANDS,
+    roles::COMMANDS,
+    server::COMMANDS,
+    sessions::COMMANDS,
+    status::COMMANDS,
+    testing::COMMANDS,
+    users::COMMANDS,
+];
 
 /// Every command.
 pub(crate) fn all() -> impl Iterator<Item = &'static Command> {
