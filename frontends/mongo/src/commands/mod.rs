@@ -10,16 +10,27 @@ mod cursors;
 mod fast;
 mod find;
 mod find_and_modify;
+mod hello;
 mod indexes;
 mod insert;
+mod login;
+mod parameters;
+mod replication;
+mod roles;
 mod server;
+mod sessions;
 mod statements;
 mod stats;
+mod status;
+mod testing;
 mod update;
+mod users;
 mod view;
 
 use std::collections::HashMap;
 use std::sync::OnceLock;
+
+pub(crate) use parameters::Defaults;
 
 use crate::command::Command;
 
@@ -36,6 +47,15 @@ const FAMILIES: &[&[Command]] = &[
     server::COMMANDS,
     stats::COMMANDS,
     update::COMMANDS,
+    hello::COMMANDS,
+    login::COMMANDS,
+    parameters::COMMANDS,
+    replication::COMMANDS,
+    roles::COMMANDS,
+    sessions::COMMANDS,
+    status::COMMANDS,
+    testing::COMMANDS,
+    users::COMMANDS,
 ];
 
 /// Every command.
