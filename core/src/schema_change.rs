@@ -15,6 +15,7 @@ use crate::definition::{Definition, NewContainer};
 use crate::engine::BoxFuture;
 use crate::error::{Error, Result};
 use crate::key;
+use crate::misfit::misfit_key;
 use crate::name::ContainerName;
 use crate::partition_map::PartitionMap;
 use crate::reaper::reap_key;
@@ -32,7 +33,7 @@ impl Draft {
         }
     }
 
-    fn create(name: ContainerName, storage: key::StorageId, new: &NewContainer) -> Self {
+    pub(crate) fn create(name: ContainerName, storage: key::StorageId, new: &NewContainer) -> Self {
         let (definition, partitions) = Definition::create(storage, new);
         Self {
             name,
@@ -201,7 +202,7 @@ impl Store {
 }
 
 /// Buffers what turns `existing` into `draft`; no draft means to drop it.
-fn write_change(
+pub(crate) fn write_change(
     transaction: &mut Transaction,
     existing: Option<&Container>,
     draft: Option<Draft>,
@@ -305,6 +306,7 @@ fn forget_storage(transaction: &mut Transaction, container: &Container) {
 
 fn forget_target(transaction: &mut Transaction, shadow: &Container) {
     transaction.writes.delete(relocation_key(shadow.storage()));
+    transaction.writes.delete(misfit_key(shadow.storage()));
     transaction
         .writes
         .put(reap_key(shadow.storage(), None), Bytes::new());
