@@ -1,1 +1,23 @@
 //! The MongoDB front end: mongosh and the drivers over their wire protocol.
+//!
+//! Bytes become a message (`wire`), a message a `request::Request`; the dispatcher finds its row in
+//! the table of commands, checks who asks and how, and runs it; a `reply::Reply` becomes bytes
+//! again. Only `connection` touches the socket.
+
+mod access;
+mod command;
+mod commands;
+mod concern;
+mod dispatch;
+mod failure;
+mod fields;
+mod logical;
+mod reply;
+mod request;
+mod service;
+mod session;
+
+pub use service::MongoConfig;
+
+/// The name of this API in the core's catalog.
+pub const API: &str = "mongo";

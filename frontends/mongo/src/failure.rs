@@ -1,0 +1,155 @@
+//! Why a command failed: the language's error with what only a reply can say (labels, further
+//! fields), and the one place where the core's errors become MongoDB's codes.
+
+use std::time::Duration;
+
+use bson::{Bson, Document};
+use tessera_core::error::StatementError;
+use tessera_mongo_language::error::{Code, Error};
+
+/// What commands answer.
+pub(crate) type Result<T> = std::result::Result<T, Failure>;
+
+/// Cosmos DB's code for a request beyond the provisioned throughput. MongoDB itself has none.
+pub(crate) const REQUEST_RATE_TOO_LARGE: Code = Code(16500);
+
+/// A failed command.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Failure {
+    pub(crate) error: Error,
+    /// Labels that the place of failure knows. The dispatcher adds those that follow from the code.
+    pub(crate) labels: Vec<&'static str>,
+    /// Fields of the reply beside the code, as `keyPattern` of a duplicate key.
+    pub(crate) fields: Document,
+    /// When a throttled request may come again.
+    pub(crate) retry_after: Option<Duration>,
+}
+
+impl Failure {
+    pub(crate) fn new(code: Code, message: impl Into<String>) -> Self {
+        Error::new(code, message).into()
+    }
+
+    /// The same with one more field in the reply.
+    pub(crate) fn with(mut self, field: &str, value: impl Into<Bson>) -> Self {
+        self.fields.insert(field, value);
+        self
+    }
+
+    /// The same with one more label.
+    pub(crate) fn labelled(mut self, label: &'static str) -> Self {
+        if !self.labels.contains(&label) {
+            self.labels.push(label);
+        }
+        self
+    }
+
+    pub(crate) fn code(&self) -> Code {
+        self.error.code
+    }
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
+        Self {
+            error,
+            labels: Vec::new(),
+            fields: Document::new(),
+            retry_after: None,
+        }
+    }
+}
+
+impl From<tessera_core::Error> for Failure {
+    /// A command that knows what was missing or taken answers that itself, in MongoDB's words; this
+    /// is what is left.
+    fn from(error: tessera_core::Error) -> Self {
+        use tessera_core::Error as Core;
+
+        let message = error.to_string();
+        let code = match error {
+            Core::NotFound(_) => Code::NAMESPACE_NOT_FOUND,
+            Core::AlreadyExists(_) => Code::NAMESPACE_EXISTS,
+            Core::DuplicateValue { .. } => Code::DUPLICATE_KEY,
+            Core::Rejected(_) => Code::BAD_VALUE,
+            Core::Conflict => Code::WRITE_CONFLICT,
+            // The commit may have been applied: a driver that runs a retryable write again gets the
+            // answer of the first, which is what this code makes it do.
+            Core::OutcomeUnknown => Code::NETWORK_TIMEOUT,
+            Core::TooLarge { .. } => Code::BSON_OBJECT_TOO_LARGE,
+            Core::InvalidContinuation(_) => Code::CURSOR_NOT_FOUND,
+            Core::Throttled { retry_after } => return throttled(retry_after),
+            Core::Unavailable(_) => Code::SHUTDOWN_IN_PROGRESS,
+            Core::ReadOnly(_) => Code::NOT_WRITABLE_PRIMARY,
+            Core::Corrupt(_) | Core::Internal(_) => {
+                tracing::error!(%message, "a command failed inside");
+                Code::INTERNAL_ERROR
+            }
+        };
+        Self::new(code, message)
+    }
+}
+
+/// Says it as Cosmos DB does; clients read the wait from the message.
+fn throttled(retry_after: Duration) -> Failure {
+    let message = format!(
+        "Error=16500, RetryAfterMs={}, Details='The request rate is too large: the throughput \
+         provisioned for this second is used up. Please retry after the time given.'",
+        retry_after.as_millis()
+    );
+    Failure {
+        retry_after: Some(retry_after),
+        ..Failure::new(REQUEST_RATE_TOO_LARGE, message)
+    }
+}
+
+impl StatementError for Failure {
+    fn is_conflict(&self) -> bool {
+        self.code() == Code::WRITE_CONFLICT
+    }
+}
+
+/// Bytes that were checked when they arrived and still cannot be read.
+impl From<bson::error::Error> for Failure {
+    fn from(error: bson::error::Error) -> Self {
+        Self::new(Code::INVALID_BSON, error.to_string())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tessera_core::Error as Core;
+
+    use super::*;
+
+    #[test]
+    fn errors_of_the_core_have_codes_that_drivers_understand() {
+        for (error, code) in [
+            (Core::Conflict, 112),
+            (Core::NotFound("x".into()), 26),
+            (Core::AlreadyExists("x".into()), 48),
+            (Core::DuplicateValue { index: "i".into() }, 11000),
+            (Core::OutcomeUnknown, 89),
+            (Core::Unavailable("x".into()), 91),
+            (Core::ReadOnly("x".into()), 10107),
+            (Core::Internal("x".into()), 1),
+        ] {
+            assert_eq!(Failure::from(error.clone()).code(), Code(code), "{error}");
+        }
+    }
+
+    #[test]
+    fn throttling_says_when_to_come_back() {
+        let retry_after = Duration::from_millis(1_500);
+        let failure = Failure::from(Core::Throttled { retry_after });
+        assert_eq!(failure.code(), REQUEST_RATE_TOO_LARGE);
+        assert_eq!(failure.retry_after, Some(retry_after));
+        assert!(failure.error.message.contains("RetryAfterMs=1500"));
+    }
+
+    #[test]
+    fn only_conflicts_are_worth_another_attempt() {
+        assert!(Failure::from(Core::Conflict).is_conflict());
+        assert!(!Failure::from(Core::OutcomeUnknown).is_conflict());
+    }
+}

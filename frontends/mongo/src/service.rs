@@ -1,0 +1,35 @@
+//! What all connections share.
+
+use std::time::Instant;
+
+use tessera_core::Store;
+
+/// How the front end is set up.
+#[derive(Clone, Debug, Default)]
+pub struct MongoConfig {
+    /// The version of the server that runs this.
+    pub version: &'static str,
+    /// Present a replica set of one member, of this name, instead of a sharded cluster's router.
+    pub replica_set: Option<String>,
+    /// Allow commands that only tests need.
+    pub test_commands: bool,
+    /// Let nobody do anything before they have said who they are.
+    pub requires_authentication: bool,
+}
+
+/// The shared state.
+pub(crate) struct Service {
+    pub(crate) store: Store,
+    pub(crate) config: MongoConfig,
+    pub(crate) started: Instant,
+}
+
+impl Service {
+    pub(crate) fn new(store: Store, config: MongoConfig) -> Self {
+        Self {
+            store,
+            config,
+            started: Instant::now(),
+        }
+    }
+}
