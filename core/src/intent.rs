@@ -54,8 +54,11 @@ impl Holder {
     pub(crate) async fn wait(&self, limit: Instant) {
         let mut ended = self.ended.subscribe();
         let ending = ended.wait_for(|ended| *ended);
-        // Both outcomes mean the same to a waiter: look again.
-        let _ = tokio::time::timeout_at(self.deadline.min(limit), ending).await;
+        // Whichever came first, a waiter looks again.
+        tokio::select! {
+            _ = ending => {}
+            () = tokio::time::sleep_until(self.deadline.min(limit)) => {}
+        }
     }
 }
 

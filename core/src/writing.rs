@@ -109,10 +109,10 @@ impl Transaction {
         if !container.definition.indexes.is_empty() {
             self.write_index_entries(container, old, new).await?;
         }
-        if let Some(shadow) = &container.shadow {
-            if let Err(error) = self.mirror(shadow, old, new).await {
-                self.note_misfit(shadow, Misfit::of(error)?).await?;
-            }
+        if let Some(shadow) = &container.shadow
+            && let Err(error) = self.mirror(shadow, old, new).await
+        {
+            self.note_misfit(shadow, Misfit::of(error)?).await?;
         }
         self.check_size()
     }

@@ -199,7 +199,10 @@ async fn money_is_neither_lost_nor_made_between_open_transactions_and_statements
     }
     let amounts = all(&store, &name("c")).await;
     let amounts = amounts.iter().map(|item| amount(&item.body));
-    assert_eq!(amounts.sum::<i64>(), 1_000 * ACCOUNTS as i64);
+    assert_eq!(
+        amounts.sum::<i64>(),
+        1_000 * i64::try_from(ACCOUNTS).unwrap()
+    );
     assert!(refusals.load(Ordering::Relaxed) > 0, "nobody ever met");
 }
 
