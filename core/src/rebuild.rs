@@ -24,6 +24,7 @@ use crate::misfit::{Misfit, misfit_key};
 use crate::name::ContainerName;
 use crate::partition_map::PartitionMap;
 use crate::reaper::reap_key;
+use crate::schema_change::refuse_while_relocating;
 use crate::store::Store;
 use crate::transaction::Transaction;
 use crate::walk;
@@ -371,13 +372,4 @@ fn drop_index(transaction: &mut Transaction, definition: &mut Definition, id: In
     transaction
         .writes
         .put(reap_key(definition.storage, Some(id)), Bytes::new());
-}
-
-fn refuse_while_relocating(definition: &Definition) -> Result<()> {
-    if definition.relocation.is_some() {
-        return Err(Error::Rejected(
-            "the container is being moved; try again when that is done".into(),
-        ));
-    }
-    Ok(())
 }
