@@ -12,9 +12,6 @@ use tessera_mongo_language::error::{Code, Error as Refusal};
 use crate::collection::Collections;
 use crate::index::keys;
 
-/// The name of this API in the catalog.
-pub const API: &str = "mongo";
-
 /// The model of documents.
 #[derive(Default)]
 pub struct MongoModel {
@@ -33,7 +30,7 @@ impl Model for MongoModel {
         let mut entries = Vec::with_capacity(indexes.len());
         for index in indexes {
             // An index that a failed build left in the schema alone is none.
-            let Some(spec) = collection.index(&index.name) else {
+            let Some(spec) = collection.core_index(&index.name) else {
                 continue;
             };
             let found = keys::of(spec, &document).map_err(rejected)?;

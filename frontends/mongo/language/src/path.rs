@@ -12,7 +12,7 @@ use bson::{Bson, Document};
 use crate::error::{Code, Error, Result};
 
 pub use multikey::{Keys, keys};
-pub use traverse::{LeafArray, values_at, visit};
+pub use traverse::{LeafArray, See, values_at, visit};
 
 /// How far beyond its end an array grows when one of its elements is set.
 const MAX_BACKFILL: usize = 1_500_000;
@@ -38,8 +38,15 @@ impl Component {
     fn new(name: &str) -> Self {
         let canonical = name == "0" || !name.starts_with('0');
         let digits = !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_digit());
-        let index = if canonical && digits { name.parse().ok() } else { None };
-        Self { name: name.to_owned(), index }
+        let index = if canonical && digits {
+            name.parse().ok()
+        } else {
+            None
+        };
+        Self {
+            name: name.to_owned(),
+            index,
+        }
     }
 
     /// The field name.
@@ -56,7 +63,10 @@ impl Component {
 impl Path {
     /// Cuts at the dots. Any text is a path; which names may be written is for updates to say.
     pub fn parse(text: &str) -> Self {
-        Self { text: text.to_owned(), components: text.split('.').map(Component::new).collect() }
+        Self {
+            text: text.to_owned(),
+            components: text.split('.').map(Component::new).collect(),
+        }
     }
 
     /// The path of no components, which means the value itself: within `$elemMatch`.
@@ -77,11 +87,12 @@ impl Path {
     /// The value exactly at this path; a position is needed to enter an array.
     pub fn get<'a>(&self, document: &'a Document) -> Option<&'a Bson> {
         let (first, rest) = self.components.split_first()?;
-        rest.iter().try_fold(document.get(first.name())?, |value, step| match value {
-            Bson::Document(inner) => inner.get(step.name()),
-            Bson::Array(elements) => elements.get(step.index?),
-            _ => None,
-        })
+        rest.iter()
+            .try_fold(document.get(first.name())?, |value, step| match value {
+                Bson::Document(inner) => inner.get(step.name()),
+                Bson::Array(elements) => elements.get(step.index?),
+                _ => None,
+            })
     }
 
     /// Puts a value exactly at this path, making the documents that lead to it and filling an array
@@ -90,7 +101,9 @@ impl Path {
         let Some((first, rest)) = self.components.split_first() else {
             return Ok(());
         };
-        let mut holder = document.entry(first.name().to_owned()).or_insert_with(empty_document);
+        let mut holder = document
+            .entry(first.name().to_owned())
+            .or_insert_with(empty_document);
         let mut name = first.name();
         for step in rest {
             holder = child(holder, name, step)?;
@@ -117,9 +130,9 @@ impl Path {
         }
         match holder {
             Bson::Document(inner) => inner.remove(last.name()),
-            Bson::Array(elements) => {
-                elements.get_mut(last.index?).map(|value| std::mem::replace(value, Bson::Null))
-            }
+            Bson::Array(elements) => elements
+                .get_mut(last.index?)
+                .map(|value| std::mem::replace(value, Bson::Null)),
             _ => None,
         }
     }
@@ -142,11 +155,14 @@ fn child<'a>(holder: &'a mut Bson, name: &str, step: &Component) -> Result<&'a m
         return Err(Error::new(Code::PATH_NOT_VIABLE, message));
     }
     match (holder, step.index) {
-        (Bson::Document(inner), _) => {
-            Ok(inner.entry(step.name().to_owned()).or_insert_with(empty_document))
-        }
+        (Bson::Document(inner), _) => Ok(inner
+            .entry(step.name().to_owned())
+            .or_insert_with(empty_document)),
         (Bson::Array(elements), Some(index)) => element(elements, index),
-        _ => Err(Error::new(Code::PATH_NOT_VIABLE, "the path leads through a scalar")),
+        _ => Err(Error::new(
+            Code::PATH_NOT_VIABLE,
+            "the path leads through a scalar",
+        )),
     }
 }
 
@@ -159,7 +175,9 @@ fn element(elements: &mut Vec<Bson>, index: usize) -> Result<&mut Bson> {
         elements.resize(index, Bson::Null);
         elements.push(empty_document());
     }
-    elements.get_mut(index).ok_or_else(|| Error::new(Code::PATH_NOT_VIABLE, "no such element"))
+    elements
+        .get_mut(index)
+        .ok_or_else(|| Error::new(Code::PATH_NOT_VIABLE, "no such element"))
 }
 
 #[cfg(test)]
@@ -182,7 +200,11 @@ mod tests {
             ("a.b.0.c", None),
             ("x", None),
         ] {
-            assert_eq!(Path::parse(path).get(&document), expected.as_ref(), "{path}");
+            assert_eq!(
+                Path::parse(path).get(&document),
+                expected.as_ref(),
+                "{path}"
+            );
         }
     }
 
@@ -192,7 +214,11 @@ mod tests {
             ("a", doc! {}, doc! {"a": 9}),
             ("a.b.c", doc! {}, doc! {"a": {"b": {"c": 9}}}),
             ("a.1", doc! {"a": [1, 2]}, doc! {"a": [1, 9]}),
-            ("a.3", doc! {"a": [1]}, doc! {"a": [1, Bson::Null, Bson::Null, 9]}),
+            (
+                "a.3",
+                doc! {"a": [1]},
+                doc! {"a": [1, Bson::Null, Bson::Null, 9]},
+            ),
             ("a.1.b", doc! {"a": [1]}, doc! {"a": [1, {"b": 9}]}),
             ("a.0", doc! {"a": {}}, doc! {"a": {"0": 9}}),
         ] {
@@ -207,7 +233,11 @@ mod tests {
         for (path, before, code) in [
             ("a.b", doc! {"a": 1}, Code::PATH_NOT_VIABLE),
             ("a.b", doc! {"a": [1]}, Code::PATH_NOT_VIABLE),
-            ("a.b.c", doc! {"a": {"b": Bson::Null}}, Code::PATH_NOT_VIABLE),
+            (
+                "a.b.c",
+                doc! {"a": {"b": Bson::Null}},
+                Code::PATH_NOT_VIABLE,
+            ),
             ("a.1500002", doc! {"a": [1]}, CANNOT_BACKFILL_ARRAY),
         ] {
             let mut document = before.clone();

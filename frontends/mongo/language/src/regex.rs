@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use bson::Bson;
 use pcre2::bytes::{Regex as Pcre, RegexBuilder};
 
 use crate::error::{Code, Error, Result, bad_value};
@@ -52,15 +53,33 @@ impl Regex {
             return Err(Error::new(BAD_OPTION, message));
         }
         if pattern.contains('\0') {
-            return Err(bad_value("Regular expression cannot contain an embedded null byte"));
+            return Err(bad_value(
+                "Regular expression cannot contain an embedded null byte",
+            ));
         }
         let compiled = cached(pattern, options)?;
-        Ok(Self { pattern: pattern.to_owned(), options: options.to_owned(), compiled })
+        Ok(Self {
+            pattern: pattern.to_owned(),
+            options: options.to_owned(),
+            compiled,
+        })
     }
 
     /// The pattern of a BSON regular expression.
     pub fn from_bson(regex: &bson::Regex) -> Result<Self> {
         Self::new(regex.pattern.as_str(), regex.options.as_str())
+    }
+
+    /// The BSON value.
+    pub fn to_bson(&self) -> Bson {
+        match (
+            self.pattern.as_str().try_into(),
+            self.options.as_str().try_into(),
+        ) {
+            (Ok(pattern), Ok(options)) => Bson::RegularExpression(bson::Regex { pattern, options }),
+            // There is no null byte in it, which is the only thing that could be wrong.
+            _ => Bson::String(self.pattern.clone()),
+        }
     }
 
     /// As it was written.
@@ -86,7 +105,9 @@ impl Regex {
     /// Where the pattern next occurs from byte `start` on, and its groups; group 0 is all of it.
     pub fn captures_at(&self, text: &str, start: usize) -> Result<Option<Captures>> {
         let mut locations = self.compiled.capture_locations();
-        let found = self.compiled.captures_read_at(&mut locations, text.as_bytes(), start);
+        let found = self
+            .compiled
+            .captures_read_at(&mut locations, text.as_bytes(), start);
         if found.map_err(failed)?.is_none() {
             return Ok(None);
         }
@@ -100,7 +121,10 @@ impl Regex {
         if self.options.contains(['i', 'm', 'x']) || self.pattern.contains('|') {
             return None;
         }
-        let rest = self.pattern.strip_prefix('^').or_else(|| self.pattern.strip_prefix("\\A"))?;
+        let rest = self
+            .pattern
+            .strip_prefix('^')
+            .or_else(|| self.pattern.strip_prefix("\\A"))?;
         let mut prefix = String::new();
         let mut characters = rest.chars();
         while let Some(character) = characters.next() {
@@ -156,7 +180,10 @@ fn compile(pattern: &str, options: &str) -> Result<Pcre> {
         .max_jit_stack_size(Some(JIT_STACK_BYTES))
         .build(&limited)
         .map_err(|error| {
-            Error::new(BAD_PATTERN, format!("Regular expression is invalid: {error}"))
+            Error::new(
+                BAD_PATTERN,
+                format!("Regular expression is invalid: {error}"),
+            )
         })
 }
 
@@ -203,7 +230,11 @@ mod tests {
             ("", "", "", true),
         ] {
             let regex = Regex::new(pattern, options).unwrap();
-            assert_eq!(regex.is_match(text).unwrap(), expected, "/{pattern}/{options} {text:?}");
+            assert_eq!(
+                regex.is_match(text).unwrap(),
+                expected,
+                "/{pattern}/{options} {text:?}"
+            );
         }
     }
 
@@ -244,7 +275,11 @@ mod tests {
             ("^\\d", "", None, false),
         ] {
             let regex = Regex::new(pattern, options).unwrap();
-            assert_eq!(regex.literal_prefix().as_deref(), expected, "/{pattern}/{options}");
+            assert_eq!(
+                regex.literal_prefix().as_deref(),
+                expected,
+                "/{pattern}/{options}"
+            );
             assert_eq!(regex.is_only_prefix(), only, "/{pattern}/{options}");
         }
     }

@@ -1,6 +1,8 @@
 //! What is stored of a collection in its schema: options, identity, shard key and indexes, as one
 //! BSON document.
 
+use std::sync::Arc;
+
 use bson::{Binary, Bson, Document, doc, spec::BinarySubtype};
 use bytes::Bytes;
 use tessera_core::container::Container;
@@ -8,7 +10,7 @@ use tessera_core::definition::{Definition, IndexState};
 use tessera_core::key::IndexId;
 use tessera_mongo_language::collation::Collation;
 use tessera_mongo_language::error::{Code, Error, Result};
-use tessera_mongo_language::filter::Filter;
+use tessera_mongo_language::filter::{Filter, Place};
 
 use crate::index::{ID_INDEX, IndexSpec};
 
@@ -27,9 +29,9 @@ pub(crate) struct Collection {
     pub(crate) validator: Option<Validator>,
     pub(crate) shard_key: Option<ShardKey>,
     /// The index on `_id`, which always is.
-    pub(crate) id_index: IndexSpec,
+    pub(crate) id_index: Arc<IndexSpec>,
     /// All other indexes. One that the core does not know is not there (any more).
-    pub(crate) indexes: Vec<IndexSpec>,
+    pub(crate) indexes: Vec<Arc<IndexSpec>>,
 }
 
 /// What a view reads.
@@ -104,8 +106,8 @@ impl Collection {
             view,
             capped,
             shard_key: shard_key.map(ShardKey::new),
-            id_index,
-            indexes: indexes.iter().map(IndexSpec::stored).collect::<Result<_>>()?,
+            id_index: Arc::new(id_index),
+            indexes: stored_indexes(indexes)?,
             collation,
             options,
         })
@@ -164,11 +166,11 @@ impl Collection {
     }
 
     /// The index of this name, `_id_` included.
-    pub(crate) fn index(&self, name: &str) -> Option<&IndexSpec> {
+    pub(crate) fn index(&self, name: &str) -> Option<&Arc<IndexSpec>> {
         self.all_indexes().find(|index| index.name == name)
     }
 
-    pub(crate) fn all_indexes(&self) -> impl Iterator<Item = &IndexSpec> {
+    pub(crate) fn all_indexes(&self) -> impl Iterator<Item = &Arc<IndexSpec>> {
         std::iter::once(&self.id_index).chain(&self.indexes)
     }
 
@@ -176,11 +178,19 @@ impl Collection {
     pub(crate) fn live_indexes<'a>(
         &'a self,
         definition: &'a Definition,
-    ) -> impl Iterator<Item = (&'a IndexSpec, IndexId, IndexState)> {
+    ) -> impl Iterator<Item = (&'a Arc<IndexSpec>, IndexId, IndexState)> {
         self.indexes.iter().filter_map(|spec| {
             let index = definition.index(&spec.name)?;
             Some((spec, index.id, index.state))
         })
+    }
+
+    /// The index that the core knows by this name.
+    pub(crate) fn core_index(&self, name: &str) -> Option<&Arc<IndexSpec>> {
+        if name == CORE_ID_INDEX {
+            return Some(&self.id_index);
+        }
+        self.indexes.iter().find(|index| index.name == name)
     }
 
     /// What listCollections shows besides the name.
@@ -213,13 +223,18 @@ impl Validator {
         if document.is_empty() || level == "off" {
             return Ok(None);
         }
+        let context = crate::context::constant(collation);
         Ok(Some(Self {
-            filter: Filter::parse(document, &crate::context::constant(collation))?,
+            filter: Filter::parse_in(document, &context, Place::Validator)?,
             document: document.clone(),
             moderate: level == "moderate",
             refuses: action != "warn",
         }))
     }
+}
+
+fn stored_indexes(stored: &[Document]) -> Result<Vec<Arc<IndexSpec>>> {
+    stored.iter().map(|index| IndexSpec::stored(index).map(Arc::new)).collect()
 }
 
 /// The id of the core's index on `_id`, where the collection has one.
@@ -251,7 +266,7 @@ mod tests {
         let mut collection = Collection::new(options).unwrap();
         let spec = doc! { "key": { "a": 1 }, "name": "a_1", "unique": true };
         let spec = IndexSpec::parse(&spec, &Collation::default()).unwrap();
-        collection.indexes.push(spec);
+        collection.indexes.push(Arc::new(spec));
         collection.shard_key = Some(ShardKey::new(doc! { "a": "hashed" }));
         let again = Collection::decode(&collection.encode().unwrap()).unwrap();
         assert_eq!(again.uuid, collection.uuid);

@@ -4,7 +4,7 @@ mod check;
 pub(crate) mod keys;
 mod partial;
 pub(crate) mod spec;
-mod wildcard;
+pub(crate) mod wildcard;
 
 pub(crate) use check::is_id_key;
 pub(crate) use spec::{ID_INDEX, IndexSpec, Likeness, Order, same_key};

@@ -4,7 +4,7 @@
 use bson::{Bson, Document};
 use tessera_mongo_language::collation::Collation;
 use tessera_mongo_language::error::{Code, Error, Result};
-use tessera_mongo_language::filter::Filter;
+use tessera_mongo_language::filter::{Filter, Place};
 
 use crate::index::check::cannot_create;
 
@@ -13,7 +13,8 @@ const FIELD_OPERATORS: &[&str] = &["$eq", "$exists", "$gt", "$gte", "$lt", "$lte
 
 /// Reads the filter of a partial index.
 pub(super) fn parse(document: &Document, collation: &Collation) -> Result<Filter> {
-    let filter = Filter::parse(document, &crate::context::constant(collation))?;
+    let context = crate::context::constant(collation);
+    let filter = Filter::parse_in(document, &context, Place::PartialIndex)?;
     check(document)?;
     Ok(filter)
 }

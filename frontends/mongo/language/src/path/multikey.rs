@@ -18,8 +18,14 @@ pub struct Keys {
 /// The entries for `paths`. Code 171 if two paths go through different arrays, because their
 /// combinations are not indexed.
 pub fn keys(document: &Document, paths: &[Path]) -> Result<Keys> {
-    let mut found = Keys { entries: Vec::new(), multikey: vec![false; paths.len()] };
-    let slots = paths.iter().map(|path| start(document, path.components())).collect();
+    let mut found = Keys {
+        entries: Vec::new(),
+        multikey: vec![false; paths.len()],
+    };
+    let slots = paths
+        .iter()
+        .map(|path| start(document, path.components()))
+        .collect();
     expand(slots, &mut found)?;
     Ok(found)
 }
@@ -29,7 +35,10 @@ pub fn keys(document: &Document, paths: &[Path]) -> Result<Keys> {
 enum Slot<'a> {
     Done(Option<&'a Bson>),
     Empty,
-    Array { elements: &'a [Bson], rest: &'a [Component] },
+    Array {
+        elements: &'a [Bson],
+        rest: &'a [Component],
+    },
 }
 
 fn start<'a>(document: &'a Document, path: &'a [Component]) -> Slot<'a> {
@@ -45,7 +54,12 @@ fn start<'a>(document: &'a Document, path: &'a [Component]) -> Slot<'a> {
 fn reach<'a>(mut value: &'a Bson, mut path: &'a [Component]) -> Slot<'a> {
     loop {
         value = match (value, path.split_first()) {
-            (Bson::Array(elements), _) => return Slot::Array { elements, rest: path },
+            (Bson::Array(elements), _) => {
+                return Slot::Array {
+                    elements,
+                    rest: path,
+                };
+            }
             (_, None) => return Slot::Done(Some(value)),
             (Bson::Document(inner), Some((step, rest))) => {
                 path = rest;
@@ -68,22 +82,35 @@ fn expand(slots: Vec<Slot<'_>>, found: &mut Keys) -> Result<()> {
         *multikey |= matches!(slot, Slot::Array { .. });
     }
     let positional = |slot: &Slot<'_>| match slot {
-        Slot::Array { rest, .. } => {
-            rest.first().and_then(Component::index).is_some_and(|index| index < shared.len())
-        }
+        Slot::Array { rest, .. } => rest
+            .first()
+            .and_then(Component::index)
+            .is_some_and(|index| index < shared.len()),
         _ => true,
     };
     refuse_ambiguous(&slots, shared)?;
     if shared.is_empty() {
-        return expand(slots.into_iter().map(|slot| enter(slot, None)).collect(), found);
+        return expand(
+            slots.into_iter().map(|slot| enter(slot, None)).collect(),
+            found,
+        );
     }
     if slots.iter().all(positional) {
         // Nothing depends on which element it is.
         let only = shared.first();
-        return expand(slots.into_iter().map(|slot| enter(slot, only)).collect(), found);
+        return expand(
+            slots.into_iter().map(|slot| enter(slot, only)).collect(),
+            found,
+        );
     }
     for element in shared {
-        expand(slots.iter().map(|slot| enter(*slot, Some(element))).collect(), found)?;
+        expand(
+            slots
+                .iter()
+                .map(|slot| enter(*slot, Some(element)))
+                .collect(),
+            found,
+        )?;
     }
     Ok(())
 }
@@ -92,7 +119,9 @@ fn expand(slots: Vec<Slot<'_>>, found: &mut Keys) -> Result<()> {
 fn shared_array<'a>(slots: &[Slot<'a>]) -> Result<Option<&'a [Bson]>> {
     let mut shared: Option<&[Bson]> = None;
     for slot in slots {
-        let Slot::Array { elements, .. } = slot else { continue };
+        let Slot::Array { elements, .. } = slot else {
+            continue;
+        };
         match shared {
             None => shared = Some(elements),
             Some(other) if std::ptr::eq(other, *elements) => {}
@@ -115,7 +144,9 @@ fn finished(slot: &Slot<'_>) -> Option<Bson> {
 /// The path goes on in `element`, or at the position it names itself. An array within the array is
 /// one value if the path ends there, and is not gone through otherwise.
 fn enter<'a>(slot: Slot<'a>, element: Option<&'a Bson>) -> Slot<'a> {
-    let Slot::Array { elements, rest } = slot else { return slot };
+    let Slot::Array { elements, rest } = slot else {
+        return slot;
+    };
     let Some((step, after)) = rest.split_first() else {
         return element.map_or(Slot::Empty, |element| Slot::Done(Some(element)));
     };
@@ -131,7 +162,9 @@ fn enter<'a>(slot: Slot<'a>, element: Option<&'a Bson>) -> Slot<'a> {
 /// A number that is both a position of the array and a field of one of its elements names two things.
 fn refuse_ambiguous(slots: &[Slot<'_>], elements: &[Bson]) -> Result<()> {
     for slot in slots {
-        let Slot::Array { rest, .. } = slot else { continue };
+        let Slot::Array { rest, .. } = slot else {
+            continue;
+        };
         let Some(step) = rest.first() else { continue };
         if step.index().is_none_or(|index| index >= elements.len()) {
             continue;
@@ -164,15 +197,32 @@ mod tests {
     #[test]
     fn makes_one_entry_for_each_element() {
         let some = |value: Bson| Some(value);
-        let cases: [(Document, &[&str], Vec<Vec<Option<Bson>>>); 11] = [
+        type Entries = Vec<Vec<Option<Bson>>>;
+        let cases: [(Document, &[&str], Entries); 11] = [
             (doc! {"a": 1}, &["a", "b"], vec![vec![some(bson!(1)), None]]),
-            (doc! {"a": [1, 2]}, &["a"], vec![vec![some(bson!(1))], vec![some(bson!(2))]]),
+            (
+                doc! {"a": [1, 2]},
+                &["a"],
+                vec![vec![some(bson!(1))], vec![some(bson!(2))]],
+            ),
             (doc! {"a": []}, &["a"], vec![vec![some(Bson::Undefined)]]),
             (doc! {"a": []}, &["a.b"], vec![vec![None]]),
-            (doc! {"a": [[1, 2]]}, &["a"], vec![vec![some(bson!([1, 2]))]]),
-            (doc! {"a": [1, {"b": 2}]}, &["a.b"], vec![vec![None], vec![some(bson!(2))]]),
+            (
+                doc! {"a": [[1, 2]]},
+                &["a"],
+                vec![vec![some(bson!([1, 2]))]],
+            ),
+            (
+                doc! {"a": [1, {"b": 2}]},
+                &["a.b"],
+                vec![vec![None], vec![some(bson!(2))]],
+            ),
             (doc! {"a": [7, 8]}, &["a.1"], vec![vec![some(bson!(8))]]),
-            (doc! {"a": [{"b": 3}]}, &["a.0.b"], vec![vec![some(bson!(3))]]),
+            (
+                doc! {"a": [{"b": 3}]},
+                &["a.0.b"],
+                vec![vec![some(bson!(3))]],
+            ),
             (
                 doc! {"a": [{"b": 1, "c": 2}, {"b": 3}], "d": 9},
                 &["a.b", "a.c", "d"],
@@ -208,7 +258,11 @@ mod tests {
             (doc! {"a": [{"0": 1}]}, ["a.0", "x"], 16746),
         ] {
             let paths = paths.map(Path::parse);
-            assert_eq!(keys(&document, &paths).unwrap_err().code.0, code, "{document}");
+            assert_eq!(
+                keys(&document, &paths).unwrap_err().code.0,
+                code,
+                "{document}"
+            );
         }
     }
 }

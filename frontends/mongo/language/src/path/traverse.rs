@@ -1,5 +1,6 @@
 //! The values a filter sees at a path: arrays on the way, and at its end, are gone through.
 
+use std::convert::Infallible;
 use std::ops::ControlFlow;
 
 use bson::{Bson, Document};
@@ -15,6 +16,9 @@ pub enum LeafArray {
     Whole,
 }
 
+/// What is shown a value, and may break off.
+pub type See<'w, 'a, B> = &'w mut dyn FnMut(Option<&'a Bson>, Option<usize>) -> ControlFlow<B>;
+
 /// Shows each value at the path, until `see` breaks off. `None` stands for a field that is not there.
 /// The number given with a value is its position in the outermost array that was gone through
 /// implicitly, which is what the positional operator `$` means; a position written in the path is not.
@@ -24,30 +28,28 @@ pub fn visit<'a, B>(
     document: &'a Document,
     path: &Path,
     leaf: LeafArray,
-    mut see: impl FnMut(Option<&'a Bson>, Option<usize>) -> ControlFlow<B>,
+    see: See<'_, 'a, B>,
 ) -> ControlFlow<B> {
-    Walk { leaf, see: &mut see }.document(document, path.components(), None)
+    Walk { leaf, see }.document(document, path.components(), None)
 }
 
 /// All values at the path, elements of arrays before the arrays themselves. `None` is a missing field.
 pub fn values_at<'a>(document: &'a Document, path: &Path) -> Vec<Option<&'a Bson>> {
     let mut values = Vec::new();
-    let _: ControlFlow<()> = visit(document, path, LeafArray::Traverse, |value, _| {
-        values.push(value);
-        ControlFlow::Continue(())
-    });
+    let ControlFlow::Continue(()) =
+        visit::<Infallible>(document, path, LeafArray::Traverse, &mut |value, _| {
+            values.push(value);
+            ControlFlow::Continue(())
+        });
     values
 }
 
-struct Walk<'w, F> {
+struct Walk<'w, 'a, B> {
     leaf: LeafArray,
-    see: &'w mut F,
+    see: See<'w, 'a, B>,
 }
 
-impl<'a, B, F> Walk<'_, F>
-where
-    F: FnMut(Option<&'a Bson>, Option<usize>) -> ControlFlow<B>,
-{
+impl<'a, B> Walk<'_, 'a, B> {
     fn document(
         &mut self,
         document: &'a Document,
@@ -112,6 +114,7 @@ where
 
 #[cfg(test)]
 mod tests {
+    use std::convert::Infallible;
     use std::ops::ControlFlow;
 
     use bson::{Bson, Document, bson, doc};
@@ -123,10 +126,11 @@ mod tests {
 
     fn seen(document: &Document, path: &str, leaf: LeafArray) -> Seen {
         let mut all = Vec::new();
-        let _: ControlFlow<()> = visit(document, &Path::parse(path), leaf, |value, index| {
-            all.push((value.cloned(), index));
-            ControlFlow::Continue(())
-        });
+        let ControlFlow::Continue(()) =
+            visit::<Infallible>(document, &Path::parse(path), leaf, &mut |value, index| {
+                all.push((value.cloned(), index));
+                ControlFlow::Continue(())
+            });
         all
     }
 
@@ -148,16 +152,28 @@ mod tests {
             ),
             (doc! {"a": []}, "a.b", vec![]),
             (doc! {"a": [1, 2]}, "a.b", vec![]),
-            (doc! {"a": [1, {"b": 2}, {}]}, "a.b", vec![some(bson!(2), Some(1)), (None, Some(2))]),
+            (
+                doc! {"a": [1, {"b": 2}, {}]},
+                "a.b",
+                vec![some(bson!(2), Some(1)), (None, Some(2))],
+            ),
             (doc! {"a": [5, 6]}, "a.1", vec![some(bson!(6), None)]),
             // A position that is itself an array is not gone through.
-            (doc! {"a": [5, [2, 4]]}, "a.1", vec![some(bson!([2, 4]), None)]),
+            (
+                doc! {"a": [5, [2, 4]]},
+                "a.1",
+                vec![some(bson!([2, 4]), None)],
+            ),
             (
                 doc! {"a": [5, {"1": 4}]},
                 "a.1",
                 vec![some(bson!(4), Some(1)), some(bson!({"1": 4}), None)],
             ),
-            (doc! {"a": [[{"b": 1}]]}, "a.0.b", vec![some(bson!(1), Some(0))]),
+            (
+                doc! {"a": [[{"b": 1}]]},
+                "a.0.b",
+                vec![some(bson!(1), Some(0))],
+            ),
             (
                 doc! {"a": [{"b": [1, 2]}]},
                 "a.b",
@@ -169,7 +185,11 @@ mod tests {
             ),
         ];
         for (document, path, expected) in cases {
-            assert_eq!(seen(&document, path, LeafArray::Traverse), expected, "{path} {document}");
+            assert_eq!(
+                seen(&document, path, LeafArray::Traverse),
+                expected,
+                "{path} {document}"
+            );
         }
     }
 

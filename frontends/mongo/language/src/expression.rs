@@ -1,1 +1,0 @@
-//! Aggregation expressions: parsed once, evaluated for each document.

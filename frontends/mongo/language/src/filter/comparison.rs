@@ -1,0 +1,213 @@
+//! `$eq`, `$ne`, `$gt`, `$gte`, `$lt`, `$lte`, `$in` and `$nin`.
+
+use std::cmp::Ordering;
+
+use bson::Bson;
+
+use super::parse::{Operand, Parser, is_operator_document};
+use super::{Node, Test};
+use crate::collation::Collation;
+use crate::compare::{compare as order, type_order};
+use crate::error::{Result, bad_value};
+use crate::number::Number;
+use crate::path::Path;
+use crate::regex::Regex;
+
+/// How a value compares with another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Comparison {
+    /// `$eq`
+    Equal,
+    /// `$lt`
+    Less,
+    /// `$lte`
+    LessOrEqual,
+    /// `$gt`
+    Greater,
+    /// `$gte`
+    GreaterOrEqual,
+}
+
+impl Comparison {
+    const NAMES: [(&'static str, Self); 5] = [
+        ("$eq", Self::Equal),
+        ("$lt", Self::Less),
+        ("$lte", Self::LessOrEqual),
+        ("$gt", Self::Greater),
+        ("$gte", Self::GreaterOrEqual),
+    ];
+
+    /// The operator.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Equal => "$eq",
+            Self::Less => "$lt",
+            Self::LessOrEqual => "$lte",
+            Self::Greater => "$gt",
+            Self::GreaterOrEqual => "$gte",
+        }
+    }
+
+    fn named(name: &str) -> Option<Self> {
+        Self::NAMES
+            .iter()
+            .find(|(known, _)| *known == name)
+            .map(|(_, comparison)| *comparison)
+    }
+
+    fn accepts(self, ordering: Ordering) -> bool {
+        match self {
+            Self::Equal => ordering.is_eq(),
+            Self::Less => ordering.is_lt(),
+            Self::LessOrEqual => ordering.is_le(),
+            Self::Greater => ordering.is_gt(),
+            Self::GreaterOrEqual => ordering.is_ge(),
+        }
+    }
+
+    /// Whether `value` stands so to `other`; no value is a field that is not there.
+    pub(super) fn holds(self, value: Option<&Bson>, other: &Bson, collation: &Collation) -> bool {
+        match value {
+            Some(value) if type_order(value) == type_order(other) => {
+                if self != Self::Equal && (is_nan(value) || is_nan(other)) {
+                    return self.accepts(Ordering::Equal) && is_nan(value) && is_nan(other);
+                }
+                self.accepts(order(value, other, collation))
+            }
+            _ => self.holds_across_types(value, other),
+        }
+    }
+
+    /// Everything is between MinKey and MaxKey, and what is not there is like null.
+    fn holds_across_types(self, value: Option<&Bson>, other: &Bson) -> bool {
+        match other {
+            Bson::Null => value.is_none() && self.accepts(Ordering::Equal),
+            Bson::MaxKey => self.accepts(Ordering::Less),
+            Bson::MinKey => self.accepts(Ordering::Greater),
+            _ => false,
+        }
+    }
+}
+
+fn is_nan(value: &Bson) -> bool {
+    match value {
+        Bson::Double(number) => number.is_nan(),
+        Bson::Decimal128(_) => Number::from_bson(value).is_some_and(|number| number.is_nan()),
+        _ => false,
+    }
+}
+
+/// The values of `$in`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Members {
+    values: Vec<Bson>,
+    regexes: Vec<Regex>,
+}
+
+impl Members {
+    fn parse(given: &[Bson], collation: &Collation) -> Result<Self> {
+        let mut members = Self {
+            values: Vec::with_capacity(given.len()),
+            regexes: Vec::new(),
+        };
+        for value in given {
+            match value {
+                Bson::Document(document) if is_operator_document(document, false) => {
+                    return Err(bad_value("cannot nest $ under $in"));
+                }
+                Bson::Undefined => {
+                    return Err(bad_value("InMatchExpression equality cannot be undefined"));
+                }
+                Bson::RegularExpression(regex) => {
+                    members.regexes.push(Regex::from_bson(regex)?);
+                }
+                value => members.values.push(value.clone()),
+            }
+        }
+        members.values.sort_by(|a, b| order(a, b, collation));
+        members
+            .values
+            .dedup_by(|a, b| order(a, b, collation).is_eq());
+        Ok(members)
+    }
+
+    /// The values without the regular expressions, ascending, each once.
+    pub fn values(&self) -> &[Bson] {
+        &self.values
+    }
+
+    /// The regular expressions.
+    pub fn regexes(&self) -> &[Regex] {
+        &self.regexes
+    }
+
+    pub(super) fn contains(&self, value: Option<&Bson>, collation: &Collation) -> Result<bool> {
+        let Some(value) = value else {
+            return Ok(self.values.contains(&Bson::Null));
+        };
+        if self
+            .values
+            .binary_search_by(|member| order(member, value, collation))
+            .is_ok()
+        {
+            return Ok(true);
+        }
+        for regex in &self.regexes {
+            if super::evaluation::regex_matches(regex, Some(value))? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+}
+
+pub(super) fn compare(_: Parser<'_>, operand: &Operand<'_>) -> Result<Option<Node>> {
+    let name = operand.name;
+    let op =
+        Comparison::named(name).ok_or_else(|| bad_value(format!("unknown operator: {name}")))?;
+    if matches!(operand.value, Bson::RegularExpression(_)) && op != Comparison::Equal {
+        let path = operand.path.as_str();
+        let message =
+            format!("Can't have RegEx as arg to non-equality predicate over field '{path}'.");
+        return Err(bad_value(message));
+    }
+    comparison(operand.path, op, operand.value).map(Some)
+}
+
+fn comparison(path: &Path, op: Comparison, value: &Bson) -> Result<Node> {
+    if *value == Bson::Undefined {
+        return Err(bad_value("cannot compare to undefined"));
+    }
+    Ok(Node::field(
+        path,
+        Test::Compare {
+            op,
+            value: value.clone(),
+        },
+    ))
+}
+
+pub(super) fn not_equal(_: Parser<'_>, operand: &Operand<'_>) -> Result<Option<Node>> {
+    if matches!(operand.value, Bson::RegularExpression(_)) {
+        return Err(bad_value("Can't have regex as arg to $ne."));
+    }
+    let equal = comparison(operand.path, Comparison::Equal, operand.value)?;
+    Ok(Some(equal.negated()))
+}
+
+/// `$ref`, `$id` and `$db` are fields although they look like operators.
+pub(super) fn reference(_: Parser<'_>, name: &str, value: &Bson) -> Result<Option<Node>> {
+    comparison(&Path::parse(name), Comparison::Equal, value).map(Some)
+}
+
+pub(super) fn any_of(parser: Parser<'_>, operand: &Operand<'_>) -> Result<Option<Node>> {
+    let Bson::Array(given) = operand.value else {
+        return Err(bad_value(format!("{} needs an array", operand.name)));
+    };
+    let members = Members::parse(given, &parser.context.collation)?;
+    Ok(Some(Node::field(operand.path, Test::In(members))))
+}
+
+pub(super) fn none_of(parser: Parser<'_>, operand: &Operand<'_>) -> Result<Option<Node>> {
+    Ok(any_of(parser, operand)?.map(Node::negated))
+}

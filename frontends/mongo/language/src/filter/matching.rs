@@ -1,0 +1,189 @@
+//! Trying a document, or a value, against the tree.
+
+use std::ops::ControlFlow;
+
+use bson::{Bson, Document};
+
+use super::{Node, Test, evaluation};
+use crate::collation::Collation;
+use crate::error::Result;
+use crate::expression::variables::Variables;
+use crate::path::{LeafArray, Path, visit};
+
+/// Where in an array a document matched: the last condition that went through one decides.
+#[derive(Default)]
+struct Position {
+    ignored: bool,
+    found: Option<usize>,
+}
+
+impl Position {
+    fn ignored() -> Self {
+        Self {
+            ignored: true,
+            found: None,
+        }
+    }
+
+    fn record(&mut self, index: Option<usize>) {
+        if index.is_some() && !self.ignored {
+            self.found = index;
+        }
+    }
+}
+
+pub(super) struct Matcher<'a> {
+    collation: &'a Collation,
+    variables: &'a Variables,
+}
+
+impl<'a> Matcher<'a> {
+    pub(super) fn new(collation: &'a Collation, variables: &'a Variables) -> Self {
+        Self {
+            collation,
+            variables,
+        }
+    }
+
+    pub(super) fn run(&self, node: &Node, document: &Document) -> Result<Option<Option<usize>>> {
+        let mut position = Position::default();
+        let matched = self.document(node, document, &mut position)?;
+        Ok(matched.then_some(position.found))
+    }
+
+    fn holds(&self, node: &Node, document: &Document) -> Result<bool> {
+        self.document(node, document, &mut Position::ignored())
+    }
+
+    fn document(&self, node: &Node, document: &Document, position: &mut Position) -> Result<bool> {
+        match node {
+            Node::And(nodes) => {
+                for node in nodes {
+                    if !self.document(node, document, position)? {
+                        position.found = None;
+                        return Ok(false);
+                    }
+                }
+                Ok(true)
+            }
+            Node::Or(nodes) => any(nodes, |node| self.holds(node, document)),
+            Node::Nor(nodes) => Ok(!any(nodes, |node| self.holds(node, document))?),
+            Node::Not(node) => Ok(!self.holds(node, document)?),
+            Node::Field { path, test } => self.field(path, test, document, position),
+            Node::Expression(computed) => computed.expression.is_true(document, self.variables),
+            other => Ok(self.constant(other)),
+        }
+    }
+
+    /// What depends on nothing.
+    fn constant(&self, node: &Node) -> bool {
+        match node {
+            Node::Sample(share) => rand::random::<f64>() < *share,
+            other => *other == Node::AlwaysTrue,
+        }
+    }
+
+    fn field(
+        &self,
+        path: &Path,
+        test: &Test,
+        document: &Document,
+        position: &mut Position,
+    ) -> Result<bool> {
+        let leaf = match test {
+            Test::Size(_) | Test::Document(_) | Test::Element(_) => LeafArray::Whole,
+            _ => LeafArray::Traverse,
+        };
+        let passed = visit(document, path, leaf, &mut |value, index| match self
+            .test(test, value, position)
+        {
+            Ok(true) => {
+                position.record(index);
+                ControlFlow::Break(Ok(true))
+            }
+            Ok(false) => ControlFlow::Continue(()),
+            Err(error) => ControlFlow::Break(Err(error)),
+        });
+        match passed {
+            ControlFlow::Break(outcome) => outcome,
+            ControlFlow::Continue(()) => Ok(false),
+        }
+    }
+
+    fn test(&self, test: &Test, value: Option<&Bson>, position: &mut Position) -> Result<bool> {
+        match test {
+            Test::Compare { op, value: other } => Ok(op.holds(value, other, self.collation)),
+            Test::In(members) => members.contains(value, self.collation),
+            Test::Regex(regex) => evaluation::regex_matches(regex, value),
+            Test::Exists => Ok(value.is_some()),
+            Test::Type(types) => Ok(value.is_some_and(|value| types.contains(value))),
+            Test::Size(size) => Ok(elements(value).is_some_and(|all| all.len() == *size)),
+            Test::Document(node) => first_element(value, position, |element| {
+                self.element_document(node, element)
+            }),
+            Test::Element(nodes) => first_element(value, position, |element| {
+                Ok(!any(nodes, |node| Ok(!self.value(node, element)?))?)
+            }),
+            Test::Modulo { divisor, remainder } => {
+                Ok(evaluation::modulo_matches(value, *divisor, *remainder))
+            }
+            Test::Bits { test, mask } => Ok(value.is_some_and(|value| test.matches(value, mask))),
+        }
+    }
+
+    /// Arrays within the array count as documents whose fields are the positions.
+    fn element_document(&self, node: &Node, element: &Bson) -> Result<bool> {
+        match element {
+            Bson::Document(document) => self.holds(node, document),
+            Bson::Array(elements) => {
+                let numbered = elements.iter().enumerate();
+                let document: Document = numbered
+                    .map(|(index, value)| (index.to_string(), value.clone()))
+                    .collect();
+                self.holds(node, &document)
+            }
+            _ => Ok(false),
+        }
+    }
+
+    /// The tests see the value itself, whatever their paths are.
+    pub(super) fn value(&self, node: &Node, value: &Bson) -> Result<bool> {
+        match node {
+            Node::And(nodes) => Ok(!any(nodes, |node| Ok(!self.value(node, value)?))?),
+            Node::Or(nodes) => any(nodes, |node| self.value(node, value)),
+            Node::Nor(nodes) => Ok(!any(nodes, |node| self.value(node, value))?),
+            Node::Not(node) => Ok(!self.value(node, value)?),
+            Node::Field { test, .. } => self.test(test, Some(value), &mut Position::ignored()),
+            Node::Expression(_) => Ok(false),
+            other => Ok(self.constant(other)),
+        }
+    }
+}
+
+fn any(nodes: &[Node], mut holds: impl FnMut(&Node) -> Result<bool>) -> Result<bool> {
+    for node in nodes {
+        if holds(node)? {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+fn elements(value: Option<&Bson>) -> Option<&[Bson]> {
+    value.and_then(Bson::as_array).map(Vec::as_slice)
+}
+
+/// Whether some element is accepted; the first such one is where the match was.
+fn first_element(
+    value: Option<&Bson>,
+    position: &mut Position,
+    mut accepts: impl FnMut(&Bson) -> Result<bool>,
+) -> Result<bool> {
+    for (index, element) in elements(value).unwrap_or_default().iter().enumerate() {
+        if accepts(element)? {
+            position.record(Some(index));
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
