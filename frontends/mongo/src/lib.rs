@@ -16,6 +16,7 @@ mod reply;
 mod request;
 mod service;
 mod session;
+mod wire;
 
 pub use service::MongoConfig;
 

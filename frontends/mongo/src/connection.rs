@@ -1,0 +1,293 @@
+//! One connection: packets in, packets out, one at a time. The only file that touches the socket.
+//!
+//! A packet is read into one buffer and answered with one write. Malformed bytes get an error where
+//! a reply is possible, and end this connection.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI32, Ordering};
+
+use bytes::{Bytes, BytesMut};
+use tessera_frontend::{Activity, Connection, Shutdown, Stream};
+use tessera_mongo_language::error::Code;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tracing::debug;
+
+use crate::dispatch::{self, Answer, Incoming};
+use crate::failure::Failure;
+use crate::reply;
+use crate::service::Service;
+use crate::session::Session;
+use crate::wire::compression::{self, Compressor};
+use crate::wire::header::{HEADER_BYTES, Header, op_code};
+use crate::wire::message::{self, Flags};
+use crate::wire::{Malformed, query};
+
+/// Room for a small request, and how much more is asked for at a time: a header alone, which may
+/// announce the longest message, must not cost memory.
+const READ_BYTES: usize = 16 * 1024;
+const READ_STEP_BYTES: usize = 1 << 20;
+/// A larger output buffer is not kept for the next reply.
+const KEPT_OUTPUT_BYTES: usize = 1 << 20;
+
+/// Serves one connection until it ends.
+pub(crate) async fn serve(service: Arc<Service>, connection: Connection) {
+    let Connection {
+        stream,
+        activity,
+        peer,
+        id,
+        tls,
+        shutdown,
+    } = connection;
+    let session = Session::new(&service, (id, peer, tls), shutdown.clone());
+    let mut connection = Served {
+        service,
+        session,
+        stream,
+        activity,
+        shutdown,
+        input: BytesMut::with_capacity(READ_BYTES),
+        output: Vec::new(),
+    };
+    let ended = connection.run().await;
+    debug!(why = ended.0, "connection ends");
+}
+
+/// Why a connection ends.
+struct Ended(&'static str);
+
+struct Served {
+    service: Arc<Service>,
+    session: Session,
+    stream: Box<dyn Stream>,
+    activity: Activity,
+    shutdown: Shutdown,
+    input: BytesMut,
+    output: Vec<u8>,
+}
+
+impl Served {
+    async fn run(&mut self) -> Ended {
+        loop {
+            let packet = tokio::select! {
+                packet = read_packet(self.stream.as_mut(), &mut self.input) => packet,
+                () = self.shutdown.requested() => return Ended("the server is stopping"),
+            };
+            let (header, packet) = match packet {
+                Ok(packet) => packet,
+                Err(ended) => return ended,
+            };
+            let running = self.activity.begin();
+            let answered = self.answer(header, packet).await;
+            drop(running);
+            if let Err(ended) = answered {
+                // What went wrong may have been said; if it cannot be sent, there is no one to tell.
+                let _told = self.send().await.is_ok();
+                return ended;
+            }
+            if let Err(ended) = self.send().await {
+                return ended;
+            }
+        }
+    }
+
+    /// Answers one packet into the output.
+    async fn answer(&mut self, header: Header, packet: Bytes) -> Result<(), Ended> {
+        if header.op_code != op_code::COMPRESSED {
+            return self.answer_plain(header, packet, None).await;
+        }
+        let (compressor, packet) = compression::expand(&packet)
+            .map_err(|malformed| self.refuse(header, &malformed))?;
+        if !self.session.compressors.contains(&compressor) {
+            let malformed = Malformed::protocol("a message is compressed in a way not agreed on");
+            return Err(self.refuse(header, &malformed));
+        }
+        let header = packet.first_chunk().and_then(Header::parse);
+        let header = header.ok_or(Ended("a compressed message holds no message"))?;
+        self.answer_plain(header, packet.into(), Some(compressor)).await
+    }
+
+    async fn answer_plain(
+        &mut self,
+        header: Header,
+        packet: Bytes,
+        compressor: Option<Compressor>,
+    ) -> Result<(), Ended> {
+        match header.op_code {
+            op_code::MESSAGE => self.answer_message(header, packet, compressor).await,
+            op_code::QUERY => self.answer_query(header, packet).await,
+            op_code::GET_MORE => {
+                let failure = Failure::new(
+                    Code::UNSUPPORTED_OP_QUERY_COMMAND,
+                    "OP_GET_MORE is no longer supported; the driver may be too old",
+                );
+                self.put_query_failure(header, &failure);
+                Err(Ended("a message of a kind that is no longer supported"))
+            }
+            _ => Err(Ended("a message of an unknown kind")),
+        }
+    }
+
+    async fn answer_message(
+        &mut self,
+        header: Header,
+        packet: Bytes,
+        compressor: Option<Compressor>,
+    ) -> Result<(), Ended> {
+        let message = match message::decode(&packet) {
+            Ok(message) => message,
+            Err(malformed) => return Err(self.refuse(header, &malformed)),
+        };
+        let flags = message.flags;
+        let name = message.body.iter_elements().next();
+        let name = name.and_then(Result::ok).map_or("", |first| first.key().as_str());
+        let compressor = compressor.filter(|_| compression::allows(name));
+        let incoming = Incoming {
+            body: message.body,
+            sequences: message.sequences,
+            database: None,
+            packet: &packet,
+            exhaust: flags.exhaust_allowed,
+        };
+        let mut responds_to = header.request_id;
+        let incoming = incoming.parse();
+        loop {
+            let answer = dispatch::answer(&self.service, &mut self.session, &incoming).await;
+            let (reply, more) = match answer {
+                Answer::Reply(reply) => (reply, false),
+                Answer::MoreToCome(reply) => (reply, true),
+                Answer::Close => return Err(Ended("a test asked for it")),
+            };
+            if flags.more_to_come {
+                // Who sends this does not read a reply.
+                return Ok(());
+            }
+            let reply_flags = Flags {
+                checksum: flags.checksum,
+                more_to_come: more,
+                exhaust_allowed: false,
+            };
+            let id = next_id();
+            let start = self.output.len();
+            message::encode(&mut self.output, (id, responds_to), reply_flags, &reply);
+            if let Some(compressor) = compressor {
+                compression::compress(&mut self.output, start, compressor);
+            }
+            if !more {
+                return Ok(());
+            }
+            self.send().await?;
+            if self.shutdown.is_requested() {
+                return Err(Ended("the server is stopping"));
+            }
+            responds_to = id;
+        }
+    }
+
+    /// Only the first hello may come this way.
+    async fn answer_query(&mut self, header: Header, packet: Bytes) -> Result<(), Ended> {
+        let query = match query::decode(&packet) {
+            Ok(query) => query,
+            Err(malformed) => return Err(self.refuse_query(header, &malformed)),
+        };
+        let Some(database) = query.namespace.strip_suffix(".$cmd") else {
+            let failure = Failure::new(
+                Code::UNSUPPORTED_OP_QUERY_COMMAND,
+                "OP_QUERY is no longer supported; the driver may be too old",
+            );
+            self.put_query_failure(header, &failure);
+            return Ok(());
+        };
+        let incoming = Incoming {
+            body: query.document,
+            sequences: Vec::new(),
+            database: Some(database),
+            packet: &packet,
+            exhaust: false,
+        };
+        let incoming = incoming.parse_legacy();
+        let answer = dispatch::answer(&self.service, &mut self.session, &incoming).await;
+        let (Answer::Reply(reply) | Answer::MoreToCome(reply)) = answer else {
+            return Err(Ended("a test asked for it"));
+        };
+        let ids = (next_id(), header.request_id);
+        query::encode_reply(&mut self.output, ids, query::AWAIT_CAPABLE, &reply);
+        Ok(())
+    }
+
+    fn refuse(&mut self, header: Header, malformed: &Malformed) -> Ended {
+        let failure = Failure::new(malformed.code, malformed.message);
+        if let Some(reply) = reply::encode_failure(&failure) {
+            let ids = (next_id(), header.request_id);
+            message::encode(&mut self.output, ids, Flags::default(), &reply);
+        }
+        Ended(malformed.message)
+    }
+
+    fn refuse_query(&mut self, header: Header, malformed: &Malformed) -> Ended {
+        let failure = Failure::new(malformed.code, malformed.message);
+        self.put_query_failure(header, &failure);
+        Ended(malformed.message)
+    }
+
+    fn put_query_failure(&mut self, header: Header, failure: &Failure) {
+        if let Some(reply) = reply::encode_query_failure(failure) {
+            let ids = (next_id(), header.request_id);
+            query::encode_reply(&mut self.output, ids, query::QUERY_FAILURE, &reply);
+        }
+    }
+
+    /// Sends what is in the output.
+    async fn send(&mut self) -> Result<(), Ended> {
+        if self.output.is_empty() {
+            return Ok(());
+        }
+        let sent = async {
+            self.stream.write_all(&self.output).await?;
+            self.stream.flush().await
+        };
+        sent.await.map_err(|_| Ended("a reply could not be sent"))?;
+        if self.output.capacity() > KEPT_OUTPUT_BYTES {
+            self.output = Vec::new();
+        }
+        self.output.clear();
+        Ok(())
+    }
+}
+
+/// Reads one packet, header included. What came behind it stays in `input`.
+async fn read_packet(
+    stream: &mut dyn Stream,
+    input: &mut BytesMut,
+) -> Result<(Header, Bytes), Ended> {
+    let header = loop {
+        if let Some(header) = input.first_chunk::<HEADER_BYTES>() {
+            break Header::parse(header).ok_or(Ended("a message has an impossible length"))?;
+        }
+        read_some(stream, input, READ_BYTES).await?;
+    };
+    while input.len() < header.length {
+        let missing = header.length - input.len();
+        read_some(stream, input, missing.min(READ_STEP_BYTES)).await?;
+    }
+    Ok((header, input.split_to(header.length).freeze()))
+}
+
+async fn read_some(
+    stream: &mut dyn Stream,
+    input: &mut BytesMut,
+    room: usize,
+) -> Result<(), Ended> {
+    input.reserve(room);
+    match stream.read_buf(input).await {
+        Ok(0) => Err(Ended("the client closed it")),
+        Ok(_) => Ok(()),
+        Err(_) => Err(Ended("it was lost or timed out")),
+    }
+}
+
+/// Numbers replies.
+fn next_id() -> i32 {
+    static LAST: AtomicI32 = AtomicI32::new(0);
+    LAST.fetch_add(1, Ordering::Relaxed)
+}

@@ -1,0 +1,197 @@
+//! Checks that bytes are a BSON document, down to the last nested value, without making anything of
+//! them. What passes can be read by the `bson` crate without an error or a panic.
+
+use super::{Malformed, take, take_cstring, take_i32};
+
+/// How deep documents may be nested. Deeper ones are refused by MongoDB too.
+const MAX_DEPTH: usize = 200;
+
+/// The smallest document: a length and the end.
+const EMPTY_BYTES: usize = 5;
+
+/// Checks a document that fills `bytes`.
+pub(crate) fn check(bytes: &[u8]) -> Result<(), Malformed> {
+    check_nested(bytes, 1)
+}
+
+fn check_nested(bytes: &[u8], depth: usize) -> Result<(), Malformed> {
+    if depth > MAX_DEPTH {
+        return Err(Malformed {
+            code: tessera_mongo_language::error::Code::OVERFLOW,
+            message: "documents are nested too deeply",
+        });
+    }
+    let mut input = bytes;
+    let length = take_i32(&mut input).and_then(|length| usize::try_from(length).ok());
+    if length != Some(bytes.len()) || bytes.len() < EMPTY_BYTES {
+        return Err(Malformed::bson("a document's length is not its own"));
+    }
+    let Some((0, mut input)) = input.split_last().map(|(last, rest)| (*last, rest)) else {
+        return Err(Malformed::bson("a document does not end with a zero"));
+    };
+    while let Some((kind, rest)) = input.split_first() {
+        input = rest;
+        take_cstring(&mut input).ok_or(Malformed::bson("a field has no proper name"))?;
+        check_value(*kind, &mut input, depth)?;
+    }
+    Ok(())
+}
+
+fn check_value(kind: u8, input: &mut &[u8], depth: usize) -> Result<(), Malformed> {
+    const CUT_OFF: Malformed = Malformed::bson("a value is longer than its document");
+    match kind {
+        // null, undefined, the smallest and the largest key
+        0x0a | 0x06 | 0xff | 0x7f => Ok(()),
+        0x08 => match take(input, 1) {
+            Some([0 | 1]) => Ok(()),
+            _ => Err(Malformed::bson("a boolean is neither true nor false")),
+        },
+        0x10 => take(input, 4).map(|_| ()).ok_or(CUT_OFF),
+        // double, datetime, timestamp, long
+        0x01 | 0x09 | 0x11 | 0x12 => take(input, 8).map(|_| ()).ok_or(CUT_OFF),
+        0x07 => take(input, 12).map(|_| ()).ok_or(CUT_OFF),
+        0x13 => take(input, 16).map(|_| ()).ok_or(CUT_OFF),
+        // string, code, symbol
+        0x02 | 0x0d | 0x0e => check_string(input),
+        // A database pointer: a string and an object id.
+        0x0c => {
+            check_string(input)?;
+            take(input, 12).map(|_| ()).ok_or(CUT_OFF)
+        }
+        0x0b => {
+            let parts = take_cstring(input).and_then(|_| take_cstring(input));
+            parts
+                .map(|_| ())
+                .ok_or(Malformed::bson("a regular expression is cut off"))
+        }
+        // document, array
+        0x03 | 0x04 => check_nested(take_sized(input).ok_or(CUT_OFF)?, depth + 1),
+        0x05 => check_binary(input),
+        0x0f => {
+            let whole = take_sized(input).ok_or(CUT_OFF)?;
+            let mut inner = whole.get(4..).ok_or(CUT_OFF)?;
+            check_string(&mut inner)?;
+            check_nested(inner, depth + 1)
+        }
+        _ => Err(Malformed::bson("a value is of no known type")),
+    }
+}
+
+/// Takes a value that begins with its own length, that length included.
+fn take_sized<'a>(input: &mut &'a [u8]) -> Option<&'a [u8]> {
+    let length = take_i32(&mut &**input)?;
+    take(input, usize::try_from(length).ok()?)
+}
+
+fn check_string(input: &mut &[u8]) -> Result<(), Malformed> {
+    const MALFORMED: Malformed = Malformed::bson("a string is cut off");
+    let length = take_i32(input).ok_or(MALFORMED)?;
+    let length = usize::try_from(length).map_err(|_| MALFORMED)?;
+    let bytes = take(input, length).ok_or(MALFORMED)?;
+    let Some((0, text)) = bytes.split_last().map(|(last, text)| (*last, text)) else {
+        return Err(Malformed::bson("a string does not end with a zero"));
+    };
+    match std::str::from_utf8(text) {
+        Ok(_) => Ok(()),
+        Err(_) => Err(Malformed::bson("a string is not UTF-8")),
+    }
+}
+
+fn check_binary(input: &mut &[u8]) -> Result<(), Malformed> {
+    const OLD_SUBTYPE: u8 = 2;
+    const MALFORMED: Malformed = Malformed::bson("binary data is cut off");
+    let length = take_i32(input).ok_or(MALFORMED)?;
+    let length = usize::try_from(length).map_err(|_| MALFORMED)?;
+    let subtype = take(input, 1).ok_or(MALFORMED)?;
+    let mut data = take(input, length).ok_or(MALFORMED)?;
+    if subtype == [OLD_SUBTYPE] {
+        let inner = take_i32(&mut data).and_then(|inner| usize::try_from(inner).ok());
+        if inner != Some(data.len()) {
+            return Err(Malformed::bson("binary data has two lengths that differ"));
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use bson::spec::BinarySubtype;
+    use bson::{Bson, RawDocument, doc};
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn every_type() -> Vec<u8> {
+        let binary = |subtype| {
+            Bson::Binary(bson::Binary {
+                subtype,
+                bytes: vec![1, 2],
+            })
+        };
+        let scope = bson::JavaScriptCodeWithScope {
+            code: "f()".into(),
+            scope: doc! { "x": 1 },
+        };
+        let document = doc! {
+            "double": 1.5, "string": "text", "document": { "a": 1 }, "array": [1, "b"],
+            "binary": binary(BinarySubtype::Generic), "old": binary(BinarySubtype::BinaryOld),
+            "undefined": Bson::Undefined, "id": bson::oid::ObjectId::new(), "bool": true,
+            "date": bson::DateTime::from_millis(1), "null": Bson::Null,
+            "regex": bson::Regex { pattern: "a".try_into().unwrap(), options: "i".try_into().unwrap() },
+            "code": Bson::JavaScriptCode("f".into()), "symbol": Bson::Symbol("s".into()),
+            "scope": Bson::JavaScriptCodeWithScope(scope), "int": 1,
+            "timestamp": bson::Timestamp { time: 1, increment: 2 }, "long": 1i64,
+            "decimal": "1.5".parse::<bson::Decimal128>().unwrap(),
+            "min": Bson::MinKey, "max": Bson::MaxKey,
+        };
+        document.to_vec().unwrap()
+    }
+
+    #[test]
+    fn every_type_passes_and_every_truncation_does_not() {
+        let bytes = every_type();
+        assert_eq!(check(&bytes), Ok(()));
+        for length in 0..bytes.len() {
+            let mut cut = bytes[..length].to_vec();
+            assert!(check(&cut).is_err(), "{length}");
+            // Nor with a length and an end that fit.
+            if length > EMPTY_BYTES {
+                cut[..4].copy_from_slice(&i32::try_from(length).unwrap().to_le_bytes());
+                cut[length - 1] = 0;
+                if check(&cut).is_ok() {
+                    read_all(&cut);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn deep_documents_are_refused() {
+        let nested = |depth: usize| {
+            (1..depth)
+                .fold(doc! {}, |inner, _| doc! { "a": inner })
+                .to_vec()
+                .unwrap()
+        };
+        assert_eq!(check(&nested(MAX_DEPTH)), Ok(()));
+        assert_eq!(check(&nested(MAX_DEPTH + 1)).unwrap_err().code.0, 15);
+    }
+
+    /// Reads every value, which must neither fail nor panic.
+    fn read_all(bytes: &[u8]) {
+        let document = RawDocument::from_bytes(bytes).unwrap();
+        bson::Document::try_from(document).unwrap();
+    }
+
+    proptest! {
+        #[test]
+        fn what_passes_can_be_read(position in 0usize..400, byte: u8) {
+            let mut bytes = every_type();
+            let position = position % bytes.len();
+            bytes[position] = byte;
+            if check(&bytes).is_ok() {
+                read_all(&bytes);
+            }
+        }
+    }
+}
