@@ -103,11 +103,15 @@ mod tests {
         Bson::ObjectId(ObjectId::parse_str(hex).unwrap())
     }
 
+    fn check(rows: &[(Bson, i64)]) {
+        for (value, expected) in rows {
+            assert_eq!(hash(value), *expected, "{value:?}");
+        }
+    }
+
     #[test]
-    fn values_of_all_types_hash_as_in_mongodb() {
-        let function = "func f() { return 1; }";
-        let bytes: Vec<u8> = (0..16).collect();
-        for (value, expected) in [
+    fn common_types_hash_as_in_mongodb() {
+        check(&[
             (bson!(42), -944302157085130861),
             (bson!(42_i64), -944302157085130861),
             (bson!(42.123), -944302157085130861),
@@ -136,6 +140,14 @@ mod tests {
             (bson!({}), 7980500913326740417),
             (bson!(["bar", "baz", "qux"]), -2938911267422831539),
             (bson!([]), 8849948234993459283),
+        ]);
+    }
+
+    #[test]
+    fn other_types_hash_as_in_mongodb() {
+        let function = "func f() { return 1; }";
+        let bytes: Vec<u8> = (0..16).collect();
+        check(&[
             (
                 binary(BinarySubtype::Generic, &[0, 1, 2, 3, 4, 6]),
                 7252465090394235301,
@@ -175,15 +187,13 @@ mod tests {
                 }),
                 501342939894575968,
             ),
-        ] {
-            assert_eq!(hash(&value), expected, "{value:?}");
-        }
+        ]);
     }
 
     #[test]
     fn several_fields_chain() {
         let (first, second) = (bson!(42), bson!("abc"));
-        assert_eq!(hash_fields(&[first.clone()]), hash(&first));
+        assert_eq!(hash_fields(std::slice::from_ref(&first)), hash(&first));
         let seed = low_half(hash(&first));
         assert_eq!(
             hash_fields(&[first.clone(), second.clone()]),

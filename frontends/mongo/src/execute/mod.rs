@@ -60,6 +60,7 @@ impl Row {
 }
 
 /// A query that is being answered.
+#[derive(Clone)]
 pub(crate) struct Execution {
     pub(crate) query: Arc<Query>,
     plan: Plan,

@@ -39,6 +39,7 @@ pub(crate) enum Found {
 }
 
 /// Goes through the documents of an access.
+#[derive(Clone)]
 pub(crate) struct Scanner {
     access: Access,
     /// Which range or which part of a union is being read.
