@@ -5,17 +5,23 @@
 //! again. Only `connection` touches the socket.
 
 mod access;
+mod batch;
+mod collection;
 mod command;
 mod commands;
 mod concern;
+mod context;
 mod dispatch;
 mod failure;
 mod fields;
+mod index;
 mod logical;
+mod model;
 mod reply;
 mod request;
 mod service;
 mod session;
+mod sharding;
 mod wire;
 
 pub use service::MongoConfig;

@@ -13,6 +13,8 @@ pub struct MongoConfig {
     pub replica_set: Option<String>,
     /// Allow commands that only tests need.
     pub test_commands: bool,
+    /// Where clients reach the server, as `host:port`.
+    pub address: String,
     /// Let nobody do anything before they have said who they are.
     pub requires_authentication: bool,
 }

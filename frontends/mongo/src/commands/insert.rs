@@ -218,8 +218,7 @@ impl Insertion<'_> {
                 .await;
             match written {
                 Err(failure) if failure.code() == Code::NAMESPACE_NOT_FOUND => {
-                    create_if_missing(service, self.namespace).await?;
-                    scope.refresh(service).await?;
+                    create_if_missing(service, scope, self.namespace).await?;
                 }
                 written => return written,
             }

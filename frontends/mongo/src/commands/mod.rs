@@ -1,13 +1,17 @@
 //! The table of commands: one file for each family, one row for each command.
 
-mod server;
+pub(crate) mod server;
 
 use std::collections::HashMap;
 use std::sync::OnceLock;
 
 use crate::command::Command;
 
-const FAMILIES: &[&[Command]] = &[server::COMMANDS];
+const FAMILIES: &[&[Command]] = &[
+    server::COMMANDS,
+    crate::sharding::CLUSTER_COMMANDS,
+    crate::sharding::COLLECTION_COMMANDS,
+];
 
 /// Every command.
 pub(crate) fn all() -> impl Iterator<Item = &'static Command> {

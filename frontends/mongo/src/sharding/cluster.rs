@@ -12,7 +12,8 @@ use crate::reply::Reply;
 use crate::request::Request;
 use crate::service::Service;
 use crate::sharding::config;
-use crate::sharding::layout::{Layout, shards};
+use crate::sharding::layout::{Layout, object_id, shards};
+use crate::sharding::rows;
 
 pub(crate) const COMMANDS: &[Command] = &[
     Command::new(
@@ -111,7 +112,7 @@ async fn list_shards(service: &Service, request: &Request<'_>) -> Result<Reply> 
 }
 
 async fn shard_map(service: &Service) -> Result<Reply> {
-    let address = service.address();
+    let address = service.config.address.clone();
     let mut map = doc! { "config": format!("config/{address}") };
     let mut hosts = doc! { address.clone(): "config" };
     for shard in shards(service).await? {
@@ -137,7 +138,7 @@ async fn shard_version(service: &Service, request: &Request<'_>) -> Result<Reply
     };
     let mut reply = doc! {
         "version": layout.chunk_version(),
-        "versionEpoch": crate::sharding::layout::object_id(&layout.collection.uuid.to_string()),
+        "versionEpoch": object_id(&layout.collection.uuid.to_string()),
         "versionTimestamp": layout.timestamp(),
     };
     if fields.bool("fullMetadata").unwrap_or(false) {
@@ -153,7 +154,7 @@ async fn shard_version(service: &Service, request: &Request<'_>) -> Result<Reply
 /// The balancer has nothing to move, so its state is what clients set in `config.settings`.
 async fn balancer_status(service: &Service) -> Result<Reply> {
     let settings = Namespace::unchecked(config::DATABASE, "settings");
-    let row = crate::write::stored_document(service, &settings, &"balancer".into()).await?;
+    let row = rows::get(service, &settings, &"balancer".into()).await?;
     let stopped = row.as_ref().is_some_and(|row| row.get_bool("stopped").unwrap_or(false));
     let mode = if stopped { "off" } else { "full" };
     Ok(doc! { "mode": mode, "inBalancerRound": false, "numBalancerRounds": 0i64 }.into())
@@ -162,7 +163,7 @@ async fn balancer_status(service: &Service) -> Result<Reply> {
 async fn set_balancer(service: &Service, mode: &str) -> Result<Reply> {
     let settings = Namespace::unchecked(config::DATABASE, "settings");
     let row = doc! { "_id": "balancer", "mode": mode, "stopped": mode == "off" };
-    crate::write::store_document(service, &settings, row).await?;
+    rows::put(service, &settings, &row).await?;
     Ok(Reply::ok())
 }
 

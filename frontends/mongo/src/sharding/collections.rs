@@ -11,7 +11,7 @@ use crate::collection::{Namespace, check_database};
 use crate::command::Command;
 use crate::failure::{Failure, Result};
 use crate::fields::{
-    ANY, ARRAY, BINARY, BOOL, BOOL_OR_NUMBER, DOCUMENT, Field, Fields, NUMBER, STRING, optional,
+    ANY, ARRAY, BINARY, BOOL_OR_NUMBER, DOCUMENT, Field, Fields, NUMBER, STRING, optional,
     required,
 };
 use crate::index::IndexSpec;

@@ -9,15 +9,15 @@ use bson::{Bson, DateTime, Document, doc};
 use bytes::Bytes;
 use tessera_core::Error as CoreError;
 use tessera_core::engine::BoxFuture;
-use tessera_core::reading::{PageRequest, Span};
 use tessera_mongo_language::error::Code;
 
 use crate::API;
 use crate::collection::Namespace;
-use crate::commands::MONGODB_VERSION;
+use crate::commands::server::MONGODB_VERSION;
 use crate::failure::{Failure, Result};
 use crate::service::Service;
 use crate::sharding::layout::{Layout, object_id, shard_name, shards, uuid};
+use crate::sharding::rows;
 
 /// The database.
 pub(crate) const DATABASE: &str = "config";
@@ -77,11 +77,11 @@ pub(crate) async fn prepare_update(service: &Service, namespace: &Namespace) -> 
     if namespace.collection() != COLLECTIONS {
         return Err(read_only(namespace));
     }
-    let stored = stored_rows(service, namespace).await?;
+    let stored = rows::all(service, namespace).await?;
     for layout in Layout::sharded(service).await? {
         let id = Bson::String(layout.namespace.to_string());
         if !stored.iter().any(|row| row.get("_id") == Some(&id)) {
-            crate::write::store_document(service, namespace, doc! { "_id": id }).await?;
+            rows::put(service, namespace, &doc! { "_id": id }).await?;
         }
     }
     Ok(())
@@ -111,9 +111,9 @@ async fn chunks(service: &Service) -> Result<Vec<Document>> {
 
 async fn collections(service: &Service) -> Result<Vec<Document>> {
     let namespace = Namespace::unchecked(DATABASE, COLLECTIONS);
-    let stored = stored_rows(service, &namespace).await?;
+    let stored = rows::all(service, &namespace).await?;
     let layouts = Layout::sharded(service).await?;
-    let rows = layouts.iter().map(|layout| {
+    let computed = layouts.iter().map(|layout| {
         let collection = &layout.collection;
         let mut row = doc! {
             "_id": layout.namespace.to_string(),
@@ -134,7 +134,7 @@ async fn collections(service: &Service) -> Result<Vec<Document>> {
         }
         row
     });
-    Ok(rows.collect())
+    Ok(computed.collect())
 }
 
 async fn databases(service: &Service) -> Result<Vec<Document>> {
@@ -158,7 +158,7 @@ async fn databases(service: &Service) -> Result<Vec<Document>> {
 }
 
 async fn shard_rows(service: &Service) -> Result<Vec<Document>> {
-    let address = service.address();
+    let address = &service.config.address;
     let rows = shards(service).await?.into_iter().map(|shard| {
         doc! {
             "_id": shard.clone(),
@@ -176,7 +176,7 @@ async fn routers(service: &Service) -> Result<Vec<Document>> {
     let now = i64::try_from(service.store.clock().now_ms()).unwrap_or(i64::MAX);
     let up = i64::try_from(service.started.elapsed().as_secs()).unwrap_or(i64::MAX);
     Ok(vec![doc! {
-        "_id": service.address(),
+        "_id": service.config.address.clone(),
         "advisoryHostFQDNs": [],
         "created": DateTime::from_millis(now - up * 1_000),
         "mongoVersion": format!("{major}.{minor}.{patch}"),
@@ -202,28 +202,6 @@ async fn cluster_id(service: &Service) -> Result<ObjectId> {
         match service.store.create_database(API, DATABASE, id).await {
             Ok(()) | Err(CoreError::AlreadyExists(_)) => {}
             Err(error) => return Err(error.into()),
-        }
-    }
-}
-
-/// What is stored under the name of a computed collection.
-async fn stored_rows(service: &Service, namespace: &Namespace) -> Result<Vec<Document>> {
-    let mut transaction = service.store.begin().await?;
-    let container = match transaction.container(&namespace.container).await {
-        Ok(container) => container,
-        Err(CoreError::NotFound(_)) => return Ok(Vec::new()),
-        Err(error) => return Err(error.into()),
-    };
-    let mut rows = Vec::new();
-    let mut page = PageRequest::default();
-    loop {
-        let found = transaction.scan(&container, &Span::All, &page).await?;
-        for item in &found.items {
-            rows.push(Document::from_reader(item.body.as_ref())?);
-        }
-        page.continuation = found.continuation;
-        if page.continuation.is_none() {
-            return Ok(rows);
         }
     }
 }

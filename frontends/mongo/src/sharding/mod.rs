@@ -12,6 +12,7 @@ mod key;
 mod layout;
 mod place;
 mod progress;
+mod rows;
 pub(crate) mod statistics;
 
 pub(crate) use cluster::COMMANDS as CLUSTER_COMMANDS;

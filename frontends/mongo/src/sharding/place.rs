@@ -2,6 +2,7 @@
 //! one relocation of the core. Reads and writes go on; a document that does not fit ends it and
 //! leaves the collection as it was.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use bson::Document;
@@ -16,6 +17,7 @@ use crate::index::IndexSpec;
 use crate::model::refusal_of;
 use crate::service::Service;
 use crate::sharding::key::{AskedKey, check_unique_index};
+use crate::write::target::new_container;
 
 /// Physical partitions of a collection that was just sharded, unless the client says.
 const INITIAL_PARTITIONS: u32 = 4;
@@ -141,13 +143,10 @@ async fn create_sharded(service: &Service, namespace: &Namespace, wanted: &Wante
     namespace.check_creatable()?;
     let mut collection = Collection::new(Document::new())?;
     collection.shard_key = Some(ShardKey::new(wanted.key.key.clone()));
-    let mut indexes = vec![NewIndex::new(CORE_ID_INDEX)];
-    indexes.extend(add_unique_index(&mut collection, wanted));
+    add_unique_index(&mut collection, wanted);
     let new = NewContainer {
-        schema: collection.encode()?,
-        indexes,
         partitions: wanted.partitions.unwrap_or(INITIAL_PARTITIONS),
-        ..NewContainer::default()
+        ..new_container(&collection)?
     };
     let created = service.store.create_container(&namespace.container, &new).await;
     match created {
@@ -201,7 +200,7 @@ fn add_unique_index(collection: &mut Collection, wanted: &Wanted) -> Option<NewI
     if collection.index(&index.name).is_some() {
         return None;
     }
-    collection.indexes.push(index.clone());
+    collection.indexes.push(Arc::new(index.clone()));
     Some(NewIndex::unique(index.name.clone()))
 }
 
