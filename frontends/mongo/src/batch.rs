@@ -77,7 +77,9 @@ impl Batch {
         cursor.element(ElementType::Int64, b"id\0");
         cursor.bytes.extend_from_slice(&id.to_le_bytes());
         cursor.element(ElementType::String, b"ns\0");
-        cursor.bytes.extend_from_slice(&length(namespace.len() + 1)?.to_le_bytes());
+        cursor
+            .bytes
+            .extend_from_slice(&length(namespace.len() + 1)?.to_le_bytes());
         cursor.bytes.extend_from_slice(namespace.as_bytes());
         cursor.bytes.push(0);
         cursor.close(inner)?;

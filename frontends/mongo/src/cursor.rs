@@ -1,6 +1,7 @@
 //! Open cursors: what is left of a query between two batches, found by number, bounded and
 //! forgotten when nobody asks.
 
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
@@ -12,9 +13,9 @@ use tessera_core::engine::BoxFuture;
 use tessera_mongo_language::error::Code;
 
 use crate::batch::Batch;
+use crate::data::Data;
 use crate::failure::{Failure, Result};
 use crate::logical::SessionId;
-use crate::service::Service;
 
 /// How long a cursor waits for its client.
 const IDLE: Duration = Duration::from_secs(10 * 60);
@@ -29,7 +30,7 @@ pub(crate) trait Rows: Send {
     /// there are no more.
     fn fill<'a>(
         &'a mut self,
-        service: &'a Service,
+        data: &'a Data,
         transaction: &'a mut Transaction,
         batch: &'a mut Batch,
         max: usize,
@@ -66,8 +67,9 @@ pub(crate) struct Cursors {
 struct Entry {
     namespace: String,
     session: Option<SessionId>,
-    /// None while a batch is being read from it.
-    cursor: Option<Cursor>,
+    /// None while a batch is being read from it. Only its holder looks inside.
+    cursor: Mutex<Option<Cursor>>,
+    is_in_use: bool,
     last_used: Instant,
     never_expires: bool,
 }
@@ -82,7 +84,11 @@ pub(crate) struct CursorCounts {
 impl Cursors {
     /// Keeps a cursor, and gives it a number.
     pub(crate) fn keep(&self, cursor: Cursor) -> Result<i64> {
-        if self.opened.fetch_add(1, Ordering::Relaxed).is_multiple_of(SWEEP_EVERY) {
+        if self
+            .opened
+            .fetch_add(1, Ordering::Relaxed)
+            .is_multiple_of(SWEEP_EVERY)
+        {
             self.sweep();
         }
         if self.open.len() >= MAX_OPEN {
@@ -93,7 +99,8 @@ impl Cursors {
             namespace: cursor.namespace.clone(),
             session: cursor.session,
             never_expires: cursor.never_expires,
-            cursor: Some(cursor),
+            cursor: Mutex::new(Some(cursor)),
+            is_in_use: false,
             last_used: Instant::now(),
         });
         loop {
@@ -123,7 +130,9 @@ impl Cursors {
             );
             return Err(Failure::new(Code::UNAUTHORIZED, message));
         }
-        entry.cursor.take().ok_or_else(|| {
+        let cursor = entry.cursor.get_mut().ok().and_then(Option::take);
+        entry.is_in_use = true;
+        cursor.ok_or_else(|| {
             let message = format!("cursor id {id} is already in use");
             Failure::new(Code(12_051), message)
         })
@@ -132,14 +141,17 @@ impl Cursors {
     /// Gives a cursor back after a batch; one that was killed meanwhile is dropped.
     pub(crate) fn give_back(&self, id: i64, cursor: Cursor) {
         if let Some(mut entry) = self.open.get_mut(&id) {
-            entry.cursor = Some(cursor);
+            entry.cursor = Mutex::new(Some(cursor));
+            entry.is_in_use = false;
             entry.last_used = Instant::now();
         }
     }
 
     /// Forgets a cursor; answers whether there was one in this namespace.
     pub(crate) fn kill(&self, id: i64, namespace: &str) -> bool {
-        let killed = self.open.remove_if(&id, |_, entry| entry.namespace == namespace);
+        let killed = self
+            .open
+            .remove_if(&id, |_, entry| entry.namespace == namespace);
         killed.is_some_and(|(_, entry)| !entry.is_expired())
     }
 
@@ -169,7 +181,7 @@ impl Cursors {
 
 impl Entry {
     fn is_expired(&self) -> bool {
-        !self.never_expires && self.cursor.is_some() && self.last_used.elapsed() > IDLE
+        !self.never_expires && !self.is_in_use && self.last_used.elapsed() > IDLE
     }
 }
 

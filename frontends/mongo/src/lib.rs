@@ -11,19 +11,26 @@ mod command;
 mod commands;
 mod concern;
 mod context;
+mod cursor;
+mod data;
 mod dispatch;
+mod execute;
 mod failure;
 mod fields;
 mod index;
 mod logical;
 mod model;
+mod plan;
 mod reply;
 mod request;
 mod service;
 mod session;
 mod sharding;
+mod transaction;
 mod wire;
+mod write;
 
+pub use model::MongoModel;
 pub use service::MongoConfig;
 
 /// The name of this API in the core's catalog.

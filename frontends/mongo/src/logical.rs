@@ -169,7 +169,10 @@ impl fmt::Debug for SessionId {
 
 impl fmt::Debug for Owner {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.iter().take(4).try_for_each(|byte| write!(f, "{byte:02x}"))
+        self.0
+            .iter()
+            .take(4)
+            .try_for_each(|byte| write!(f, "{byte:02x}"))
     }
 }
 
@@ -199,7 +202,10 @@ mod tests {
         assert!(sessions.expire(SWEEP_MS).is_empty());
         sessions.touch(key(2), TIMEOUT_MS).unwrap();
         assert_eq!(sessions.expire(TIMEOUT_MS + 1_000), [key(1)]);
-        assert!(sessions.expire(TIMEOUT_MS + 1_001).is_empty(), "not again so soon");
+        assert!(
+            sessions.expire(TIMEOUT_MS + 1_001).is_empty(),
+            "not again so soon"
+        );
         assert_eq!(sessions.count(), 1);
         assert!(sessions.end(&key(2)) && !sessions.end(&key(2)));
     }
@@ -221,10 +227,15 @@ mod tests {
         let code = |id: Bson| {
             let document = doc! { "id": id }.to_vec().unwrap();
             let document = RawDocument::from_bytes(&document).unwrap();
-            SessionId::parse(document).err().map(|failure| failure.code().0)
+            SessionId::parse(document)
+                .err()
+                .map(|failure| failure.code().0)
         };
         let binary = |subtype, length| {
-            Bson::Binary(Binary { subtype, bytes: vec![0; length] })
+            Bson::Binary(Binary {
+                subtype,
+                bytes: vec![0; length],
+            })
         };
         assert_eq!(code(binary(BinarySubtype::Uuid, 16)), None);
         assert_eq!(code(binary(BinarySubtype::Uuid, 15)), Some(207));

@@ -53,7 +53,10 @@ impl Model for MongoModel {
     fn relocate(&self, target: &Definition, item: &Item) -> Result<Locator> {
         let collection = self.collections.of(target).map_err(rejected)?;
         let body = RawDocument::from_bytes(&item.body).map_err(|_| damaged())?;
-        let id = body.get("_id").map_err(|_| damaged())?.ok_or_else(damaged)?;
+        let id = body
+            .get("_id")
+            .map_err(|_| damaged())?
+            .ok_or_else(damaged)?;
         let id = id.try_into().map_err(|_| damaged())?;
         let sequence = item.version;
         collection.locate(&id, body, sequence).map_err(rejected)

@@ -4,6 +4,8 @@ use std::time::Instant;
 
 use tessera_core::Store;
 
+use crate::data::Data;
+
 /// How the front end is set up.
 #[derive(Clone, Debug, Default)]
 pub struct MongoConfig {
@@ -24,11 +26,14 @@ pub(crate) struct Service {
     pub(crate) store: Store,
     pub(crate) config: MongoConfig,
     pub(crate) started: Instant,
+    /// What the commands on data share.
+    pub(crate) data: Data,
 }
 
 impl Service {
     pub(crate) fn new(store: Store, config: MongoConfig) -> Self {
         Self {
+            data: Data::new(store.clone()),
             store,
             config,
             started: Instant::now(),

@@ -22,10 +22,10 @@ use tessera_mongo_language::error::Code;
 use tokio::sync::{Mutex, OwnedMutexGuard};
 
 use crate::concern::Level;
+use crate::data::Data;
 use crate::failure::{Failure, Result};
 use crate::logical::SessionId;
 use crate::request::Request;
-use crate::service::Service;
 use crate::session::Session;
 use crate::transaction::slot::{Open, Slot, State};
 use crate::write::retry::{self, Numbered};
@@ -102,7 +102,7 @@ impl DerefMut for Reader<'_> {
 
 impl Transactions {
     /// The scope in which a command runs.
-    pub(crate) async fn scope(&self, service: &Service, request: &Request<'_>) -> Result<Scope> {
+    pub(crate) async fn scope(&self, data: &Data, request: &Request<'_>) -> Result<Scope> {
         if !request.in_transaction() {
             return Ok(Scope::Alone);
         }
@@ -110,9 +110,9 @@ impl Transactions {
         let starts = request.generic.start_transaction == Some(true);
         check_concerns(request, starts)?;
         let slot = if starts {
-            self.start(service, numbered).await?
+            self.start(data, numbered).await?
         } else {
-            self.open(service, numbered).await?
+            self.open(data, numbered).await?
         };
         Ok(Scope::Joined(Joined {
             untouched: starts,
@@ -121,9 +121,9 @@ impl Transactions {
         }))
     }
 
-    async fn start(&self, service: &Service, numbered: Numbered) -> Result<OwnedMutexGuard<Slot>> {
+    async fn start(&self, data: &Data, numbered: Numbered) -> Result<OwnedMutexGuard<Slot>> {
         self.forget_old();
-        retry::prepare(service).await?;
+        retry::prepare(data).await?;
         let number = numbered.number;
         let slot = self.by_session.entry(numbered.session).or_default();
         let slot = Arc::clone(&slot);
@@ -134,22 +134,25 @@ impl Transactions {
         }
         if number == slot.number {
             let message = format!("Cannot start transaction {number}: it has been started already");
-            return Err(Failure::new(Code::CONFLICTING_OPERATION_IN_PROGRESS, message));
+            return Err(Failure::new(
+                Code::CONFLICTING_OPERATION_IN_PROGRESS,
+                message,
+            ));
         }
         // Whatever the session had open before ends here.
         *slot = Slot::default();
         let lifetime = Duration::from_secs(self.lifetime_seconds());
-        let transaction = service.store.open_transaction(lifetime).await?;
+        let transaction = data.store.open_transaction(lifetime).await?;
         *slot = Slot::open(number, transaction, timed);
         Ok(slot)
     }
 
-    async fn open(&self, service: &Service, numbered: Numbered) -> Result<OwnedMutexGuard<Slot>> {
+    async fn open(&self, data: &Data, numbered: Numbered) -> Result<OwnedMutexGuard<Slot>> {
         let number = numbered.number;
         let slot = self.find(numbered.session);
         let Some(slot) = slot else {
             // Another process, or this one before it was restarted, may have committed it.
-            return Err(match retry::committed(service, numbered).await? {
+            return Err(match retry::committed(data, numbered).await? {
                 true => committed(number),
                 false => none_such(number),
             });
@@ -176,18 +179,18 @@ impl Transactions {
     /// Commits a session's transaction. Asked again, it answers the same.
     pub(crate) async fn commit(
         &self,
-        service: &Service,
+        data: &Data,
         session: &mut Session,
         request: &Request<'_>,
     ) -> Result<()> {
         let numbered = numbered(request)?;
-        let mut slot = match self.open(service, numbered).await {
+        let mut slot = match self.open(data, numbered).await {
             Err(failure) if failure.code() == Code::TRANSACTION_COMMITTED => return Ok(()),
             slot => slot?,
         };
         let (state, outcome) = match std::mem::replace(&mut slot.state, State::Aborted) {
-            State::Open(open) => commit_open(service, session, (numbered, *open), request).await,
-            State::Unknown => resolve(service, numbered).await,
+            State::Open(open) => commit_open(data, session, (numbered, *open), request).await,
+            State::Unknown => resolve(data, numbered).await,
             other => (other, Err(none_such(numbered.number))),
         };
         slot.state = state;
@@ -195,8 +198,8 @@ impl Transactions {
     }
 
     /// Gives a session's transaction up.
-    pub(crate) async fn abort(&self, service: &Service, request: &Request<'_>) -> Result<()> {
-        let mut slot = self.open(service, numbered(request)?).await?;
+    pub(crate) async fn abort(&self, data: &Data, request: &Request<'_>) -> Result<()> {
+        let mut slot = self.open(data, numbered(request)?).await?;
         slot.state = State::Aborted;
         Ok(())
     }
@@ -227,30 +230,40 @@ impl Transactions {
 
     /// Sets how long transactions that begin from now on may stay open.
     pub(crate) fn set_lifetime_seconds(&self, seconds: u64) {
-        self.lifetime_seconds.store(seconds.max(1), Ordering::Relaxed);
+        self.lifetime_seconds
+            .store(seconds.max(1), Ordering::Relaxed);
     }
 
     /// How many transactions are open.
     pub(crate) fn count_open(&self) -> usize {
         let is_open = |slot: &Arc<Mutex<Slot>>| {
             // One that is locked is running a statement.
-            slot.try_lock().map_or(true, |slot| matches!(slot.state, State::Open(_)))
+            slot.try_lock()
+                .map_or(true, |slot| matches!(slot.state, State::Open(_)))
         };
-        self.by_session.iter().filter(|entry| is_open(entry.value())).count()
+        self.by_session
+            .iter()
+            .filter(|entry| is_open(entry.value()))
+            .count()
     }
 
     fn forget_old(&self) {
         if self.by_session.len() < MAX_KEPT {
             return;
         }
-        self.by_session.retain(|_, slot| slot.try_lock().map_or(true, |slot| slot.is_worth_keeping()));
+        self.by_session
+            .retain(|_, slot| slot.try_lock().map_or(true, |slot| slot.is_worth_keeping()));
     }
 }
 
 /// The session and number of a command of a transaction.
 fn numbered(request: &Request<'_>) -> Result<Numbered> {
     let generic = &request.generic;
-    match (generic.session, generic.transaction_number, generic.autocommit) {
+    match (
+        generic.session,
+        generic.transaction_number,
+        generic.autocommit,
+    ) {
         (Some(session), Some(number), Some(false)) => Ok(Numbered { session, number }),
         _ => {
             let message = "a transaction needs 'lsid', 'txnNumber' and 'autocommit: false'";
@@ -284,15 +297,20 @@ fn check_concerns(request: &Request<'_>, starts: bool) -> Result<()> {
 
 /// Commits with a record of it.
 async fn commit_open(
-    service: &Service,
+    data: &Data,
     session: &mut Session,
     (numbered, mut open): (Numbered, Open),
     request: &Request<'_>,
 ) -> (State, Result<()>) {
-    if request.generic.write_concern.as_ref().is_some_and(|concern| concern.journal) {
+    if request
+        .generic
+        .write_concern
+        .as_ref()
+        .is_some_and(|concern| concern.journal)
+    {
         open.transaction.demand_sync();
     }
-    let recorded = retry::record_commit(service, &mut open.transaction, numbered).await;
+    let recorded = retry::record_commit(data, &mut open.transaction, numbered).await;
     if let Err(failure) = recorded {
         return (State::Aborted, Err(failure.labelled(TRANSIENT)));
     }
@@ -302,14 +320,17 @@ async fn commit_open(
             (State::Committed, Ok(()))
         }
         Err(CoreError::OutcomeUnknown) => (State::Unknown, Err(unknown())),
-        Err(error) => (State::Aborted, Err(Failure::from(error).labelled(TRANSIENT))),
+        Err(error) => (
+            State::Aborted,
+            Err(Failure::from(error).labelled(TRANSIENT)),
+        ),
     }
 }
 
 /// Finds out how a commit ended whose answer was lost. If there is no record of it, one is made that
 /// keeps it from being applied later.
-async fn resolve(service: &Service, numbered: Numbered) -> (State, Result<()>) {
-    match retry::fence(service, numbered).await {
+async fn resolve(data: &Data, numbered: Numbered) -> (State, Result<()>) {
+    match retry::fence(data, numbered).await {
         Ok(true) => (State::Committed, Ok(())),
         Ok(false) => (State::Aborted, Err(none_such(numbered.number))),
         Err(_) => (State::Unknown, Err(unknown())),
@@ -318,9 +339,9 @@ async fn resolve(service: &Service, numbered: Numbered) -> (State, Result<()>) {
 
 impl Scope {
     /// A transaction to read in.
-    pub(crate) async fn reader(&mut self, service: &Service) -> Result<Reader<'_>> {
+    pub(crate) async fn reader(&mut self, data: &Data) -> Result<Reader<'_>> {
         match self {
-            Self::Alone => Ok(Reader::Own(service.store.begin().await?)),
+            Self::Alone => Ok(Reader::Own(data.store.begin().await?)),
             Self::Joined(joined) => {
                 joined.untouched = false;
                 Ok(Reader::Shared(joined.transaction()?))
@@ -333,7 +354,7 @@ impl Scope {
     /// those it is known to change.
     pub(crate) async fn write<T, F>(
         &mut self,
-        service: &Service,
+        data: &Data,
         session: &mut Session,
         items: &[(&ContainerName, &Locator)],
         statement: F,
@@ -344,7 +365,7 @@ impl Scope {
     {
         match self {
             Self::Alone => {
-                let outcome = service.store.run(items, statement).await?;
+                let outcome = data.store.run(items, statement).await?;
                 session.spent(&outcome.meter);
                 Ok(outcome.value)
             }
@@ -355,12 +376,12 @@ impl Scope {
     /// Creates a container, in the session's transaction if there is one.
     pub(crate) async fn create_container(
         &mut self,
-        service: &Service,
+        data: &Data,
         name: &ContainerName,
         new: &NewContainer,
     ) -> tessera_core::Result<Arc<Container>> {
         match self {
-            Self::Alone => service.store.create_container(name, new).await,
+            Self::Alone => data.store.create_container(name, new).await,
             Self::Joined(joined) => match joined.transaction() {
                 Ok(transaction) => transaction.create_container(name, new).await,
                 Err(_) => Err(CoreError::Conflict),
@@ -408,7 +429,10 @@ impl Joined {
             if failure.code() != Code::WRITE_CONFLICT {
                 return Err(failure);
             }
-            if transaction.deadline().is_some_and(|end| end <= tokio::time::Instant::now()) {
+            if transaction
+                .deadline()
+                .is_some_and(|end| end <= tokio::time::Instant::now())
+            {
                 return Err(expired(number));
             }
             fresh_starts += 1;

@@ -115,7 +115,10 @@ impl Collection {
 
     /// The same collection with other options.
     pub(crate) fn with_options(&self, options: Document) -> Result<Self> {
-        let shard_key = self.shard_key.as_ref().map(|shard_key| shard_key.key.clone());
+        let shard_key = self
+            .shard_key
+            .as_ref()
+            .map(|shard_key| shard_key.key.clone());
         let indexes: Vec<Document> = self.indexes.iter().map(|i| i.document.clone()).collect();
         Self::assemble(self.uuid, options, shard_key, &indexes)
     }
@@ -141,7 +144,10 @@ impl Collection {
 
     /// The schema to store.
     pub(crate) fn encode(&self) -> Result<Bytes> {
-        let indexes = self.indexes.iter().map(|index| Bson::Document(index.document.clone()));
+        let indexes = self
+            .indexes
+            .iter()
+            .map(|index| Bson::Document(index.document.clone()));
         let mut stored = doc! {
             "uuid": self.uuid,
             "options": self.options.clone(),
@@ -195,7 +201,11 @@ impl Collection {
 
     /// What listCollections shows besides the name.
     pub(crate) fn kind(&self) -> &'static str {
-        if self.view.is_some() { "view" } else { "collection" }
+        if self.view.is_some() {
+            "view"
+        } else {
+            "collection"
+        }
     }
 
     pub(crate) fn uuid_bson(&self) -> Bson {
@@ -234,13 +244,18 @@ impl Validator {
 }
 
 fn stored_indexes(stored: &[Document]) -> Result<Vec<Arc<IndexSpec>>> {
-    stored.iter().map(|index| IndexSpec::stored(index).map(Arc::new)).collect()
+    stored
+        .iter()
+        .map(|index| IndexSpec::stored(index).map(Arc::new))
+        .collect()
 }
 
 /// The id of the core's index on `_id`, where the collection has one.
 pub(crate) fn core_id_index(container: &Container) -> Option<IndexId> {
     let index = container.definition.index(CORE_ID_INDEX);
-    index.filter(|index| index.state == IndexState::Ready).map(|index| index.id)
+    index
+        .filter(|index| index.state == IndexState::Ready)
+        .map(|index| index.id)
 }
 
 fn whole(value: Option<&Bson>) -> Option<i64> {
@@ -271,7 +286,13 @@ mod tests {
         let again = Collection::decode(&collection.encode().unwrap()).unwrap();
         assert_eq!(again.uuid, collection.uuid);
         assert_eq!(again.options, collection.options);
-        assert_eq!(again.capped, Some(Capped { size: 4096, max: Some(3) }));
+        assert_eq!(
+            again.capped,
+            Some(Capped {
+                size: 4096,
+                max: Some(3)
+            })
+        );
         assert_eq!(again.shard_key, collection.shard_key);
         assert_eq!(again.indexes.len(), 1);
         assert!(again.indexes[0].unique);

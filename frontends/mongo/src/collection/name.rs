@@ -154,7 +154,11 @@ mod tests {
 
     #[test]
     fn system_names_are_reserved() {
-        for (name, allowed) in [("system.test", false), ("system.js", true), ("System.a", true)] {
+        for (name, allowed) in [
+            ("system.test", false),
+            ("system.js", true),
+            ("System.a", true),
+        ] {
             let namespace = Namespace::new("db", name).unwrap();
             assert_eq!(namespace.check_creatable().is_ok(), allowed, "{name}");
         }
@@ -163,7 +167,10 @@ mod tests {
     #[test]
     fn full_names_read_back() {
         let namespace = Namespace::parse("db.a.b").unwrap();
-        assert_eq!((namespace.database(), namespace.collection()), ("db", "a.b"));
+        assert_eq!(
+            (namespace.database(), namespace.collection()),
+            ("db", "a.b")
+        );
         assert_eq!(namespace.to_string(), "db.a.b");
         assert!(Namespace::parse("nodot").is_err());
     }

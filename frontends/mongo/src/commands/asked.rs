@@ -20,7 +20,9 @@ pub(crate) fn owned(document: &RawDocument) -> Result<Document> {
 
 /// A field of a command that is a document, read; an empty one if it is not there.
 pub(crate) fn document(fields: &Fields<'_>, name: &str) -> Result<Document> {
-    fields.document(name).map_or_else(|| Ok(Document::new()), owned)
+    fields
+        .document(name)
+        .map_or_else(|| Ok(Document::new()), owned)
 }
 
 /// A field of a command that is a document, read.
@@ -34,7 +36,10 @@ pub(crate) fn value(value: RawBsonRef<'_>) -> Result<Bson> {
 }
 
 /// The collation that a command asks for, or that of its collection.
-pub(crate) fn collation(asked: Option<&RawDocument>, own: Option<&Collection>) -> Result<Collation> {
+pub(crate) fn collation(
+    asked: Option<&RawDocument>,
+    own: Option<&Collection>,
+) -> Result<Collation> {
     match asked {
         Some(asked) if !asked.is_empty() => Ok(Collation::parse(&owned(asked)?)?),
         _ => Ok(own.map_or_else(Collation::default, |own| own.collation.clone())),
@@ -49,7 +54,11 @@ pub(crate) fn context(
 ) -> Result<Context> {
     let definitions = definitions.map(owned).transpose()?;
     let now_ms = service.store.clock().now_ms();
-    Ok(context::of_command(now_ms, collation, definitions.as_ref())?)
+    Ok(context::of_command(
+        now_ms,
+        collation,
+        definitions.as_ref(),
+    )?)
 }
 
 /// Which index a command wants to be used.

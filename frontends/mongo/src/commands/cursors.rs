@@ -13,7 +13,9 @@ use crate::command::Command;
 use crate::commands::asked;
 use crate::cursor::Cursor;
 use crate::failure::{Failure, Result};
-use crate::fields::{ANY, ARRAY, BOOL_OR_NUMBER, Field, Fields, Kind, NUMBER, STRING, optional, required};
+use crate::fields::{
+    ANY, ARRAY, BOOL_OR_NUMBER, Field, Fields, Kind, NUMBER, STRING, optional, required,
+};
 use crate::reply::Reply;
 use crate::request::Request;
 use crate::service::Service;
@@ -53,7 +55,11 @@ const KILL_CURSORS: &[Field] = &[required("cursors", ARRAY)];
 /// How long a cursor that waits for data does so if the client does not say.
 const DEFAULT_WAIT: Duration = Duration::from_secs(1);
 
-async fn get_more(service: &Service, session: &mut Session, request: &Request<'_>) -> Result<Reply> {
+async fn get_more(
+    service: &Service,
+    session: &mut Session,
+    request: &Request<'_>,
+) -> Result<Reply> {
     let id = match request.argument() {
         RawBsonRef::Int64(id) => id,
         other => {
@@ -72,7 +78,9 @@ async fn get_more(service: &Service, session: &mut Session, request: &Request<'_
     }
     let namespace = format!("{}.{name}", request.database);
     let size = asked::not_negative(&fields, "batchSize")?.filter(|size| *size > 0);
-    let size = size.map_or(usize::MAX, |size| usize::try_from(size).unwrap_or(usize::MAX));
+    let size = size.map_or(usize::MAX, |size| {
+        usize::try_from(size).unwrap_or(usize::MAX)
+    });
     let mut cursor = service.data.cursors.take(id, &namespace)?;
     if let Err(failure) = check(&cursor, request) {
         service.data.cursors.give_back(id, cursor);
@@ -102,15 +110,24 @@ fn check(cursor: &Cursor, request: &Request<'_>) -> Result<()> {
     let generic = &request.generic;
     if cursor.session != generic.session {
         let (code, message) = match cursor.session {
-            None => (50_737, "Cannot run getMore on a cursor that was not created in a session, in a session"),
-            Some(_) if generic.session.is_none() => {
-                (50_736, "Cannot run getMore on a cursor that was created in a session, without one")
-            }
-            Some(_) => (50_738, "Cannot run getMore on a cursor that was created in another session"),
+            None => (
+                50_737,
+                "Cannot run getMore on a cursor that was not created in a session, in a session",
+            ),
+            Some(_) if generic.session.is_none() => (
+                50_736,
+                "Cannot run getMore on a cursor that was created in a session, without one",
+            ),
+            Some(_) => (
+                50_738,
+                "Cannot run getMore on a cursor that was created in another session",
+            ),
         };
         return Err(Error::new(Code(code), message).into());
     }
-    let number = generic.transaction_number.filter(|_| request.in_transaction());
+    let number = generic
+        .transaction_number
+        .filter(|_| request.in_transaction());
     if cursor.transaction != number {
         let message = "Cannot run getMore on a cursor that was created in another transaction";
         return Err(Error::new(Code(50_740), message).into());
@@ -128,15 +145,22 @@ async fn fill(
     request: &Request<'_>,
     (cursor, size): (&mut Cursor, usize),
 ) -> Result<(Batch, bool)> {
-    let mut scope = service.data.transactions.scope(service, request).await?;
+    let mut scope = service
+        .data
+        .transactions
+        .scope(&service.data, request)
+        .await?;
     let mut writes = service.data.capped_writes.subscribe();
     let wait = request.generic.max_time.unwrap_or(DEFAULT_WAIT);
     let until = Instant::now() + wait;
     loop {
         writes.borrow_and_update();
         let mut batch = Batch::new();
-        let mut reader = scope.reader(service).await?;
-        let filled = cursor.rows.fill(service, &mut reader, &mut batch, size).await;
+        let mut reader = scope.reader(&service.data).await?;
+        let filled = cursor
+            .rows
+            .fill(&service.data, &mut reader, &mut batch, size)
+            .await;
         session.spent(reader.meter());
         drop(reader);
         let done = filled.map_err(|failure| gone(failure, cursor))?;

@@ -82,15 +82,21 @@ async fn run(service: &Service, session: &mut Session, request: &Request<'_>) ->
     let namespace = Namespace::new(request.database, request.collection()?)?;
     let fields = Fields::of(request, FIELDS)?;
     let delivery = Delivery::read(&fields)?;
-    let mut scope = service.data.transactions.scope(service, request).await?;
-    let mut reader = scope.reader(service).await?;
-    let target = Target::find(service, &mut reader, &namespace).await?;
+    let mut scope = service
+        .data
+        .transactions
+        .scope(&service.data, request)
+        .await?;
+    let mut reader = scope.reader(&service.data).await?;
+    let target = Target::find(&service.data, &mut reader, &namespace).await?;
     let Some(target) = target else {
         // The query is checked all the same.
         query(service, &fields, None)?;
         drop(reader);
         scope.succeed();
-        return Ok(Batch::new().reply(Turn::First, 0, &namespace.to_string())?.into());
+        return Ok(Batch::new()
+            .reply(Turn::First, 0, &namespace.to_string())?
+            .into());
     };
     if target.collection.view.is_some() {
         drop(reader);
@@ -101,7 +107,9 @@ async fn run(service: &Service, session: &mut Session, request: &Request<'_>) ->
     if delivery.tail.is_some() {
         check_tailable(&query, &target.collection)?;
     }
-    let plan = query.plan(&mut reader, &target.container, &target.collection).await?;
+    let plan = query
+        .plan(&mut reader, &target.container, &target.collection)
+        .await?;
     let mut rows = FindRows {
         namespace: namespace.clone(),
         execution: Execution::new(query, plan),
@@ -109,7 +117,9 @@ async fn run(service: &Service, session: &mut Session, request: &Request<'_>) ->
         is_tailable: delivery.tail.is_some(),
     };
     let mut batch = Batch::new();
-    let done = rows.fill(service, &mut reader, &mut batch, delivery.batch_size).await?;
+    let done = rows
+        .fill(&service.data, &mut reader, &mut batch, delivery.batch_size)
+        .await?;
     session.spent(reader.meter());
     drop(reader);
     scope.succeed();
@@ -123,7 +133,10 @@ async fn run(service: &Service, session: &mut Session, request: &Request<'_>) ->
             namespace: namespace.to_string(),
             rows: Box::new(rows),
             session: request.generic.session,
-            transaction: request.generic.transaction_number.filter(|_| request.in_transaction()),
+            transaction: request
+                .generic
+                .transaction_number
+                .filter(|_| request.in_transaction()),
             never_expires: delivery.never_expires,
             tail: delivery.tail,
             command: asked::owned(request.body)?,
@@ -150,7 +163,9 @@ impl Delivery {
             return Err(failed_to_parse(message).into());
         }
         Ok(Self {
-            batch_size: batch_size.map_or(FIRST_BATCH, |size| usize::try_from(size).unwrap_or(usize::MAX)),
+            batch_size: batch_size.map_or(FIRST_BATCH, |size| {
+                usize::try_from(size).unwrap_or(usize::MAX)
+            }),
             single_batch,
             tail: tailable.then_some(Tail { waits }),
             never_expires: flag("noCursorTimeout"),
@@ -187,7 +202,9 @@ fn check_tailable(query: &Query, collection: &Collection) -> std::result::Result
         ));
     }
     if query.sort.is_some() {
-        return Err(bad_value("cannot use tailable option with a sort other than {$natural: 1}"));
+        return Err(bad_value(
+            "cannot use tailable option with a sort other than {$natural: 1}",
+        ));
     }
     Ok(())
 }

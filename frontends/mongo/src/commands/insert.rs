@@ -1,15 +1,17 @@
 //! `insert`: new documents, many in one transaction as long as none is refused.
 
+use std::ops::Range;
+use std::sync::Arc;
+
 use bson::{Document, RawDocument, Timestamp, doc};
 use tessera_core::Transaction;
-use tessera_core::locator::Locator;
-use tessera_core::name::ContainerName;
 use tessera_mongo_language::error::Code;
 
 use crate::access::{Access, Action};
 use crate::collection::Namespace;
 use crate::command::Command;
 use crate::commands::statements::{Outcome, StatementIds, check_count, concerns_all, count};
+use crate::data::Data;
 use crate::failure::{Failure, Result};
 use crate::fields::{ANY, ARRAY, BOOL_OR_NUMBER, Field, Fields, NUMBER, optional, required};
 use crate::reply::Reply;
@@ -49,12 +51,12 @@ const STEP_DOCUMENTS: usize = 500;
 /// Bytes of documents of one transaction, unless the first alone has more.
 const STEP_BYTES: usize = 2 * 1024 * 1024;
 
-/// An insertion under way.
-pub(crate) struct Insertion<'a> {
-    pub(crate) namespace: &'a Namespace,
-    pub(crate) documents: &'a [NewDocument],
+/// Documents that are being inserted.
+pub(crate) struct Insertion {
+    pub(crate) namespace: Namespace,
+    pub(crate) documents: Vec<NewDocument>,
     /// The number of each document's statement.
-    pub(crate) statements: &'a [i32],
+    pub(crate) statements: Vec<i32>,
     pub(crate) numbered: Option<Numbered>,
     pub(crate) bypass_validation: bool,
 }
@@ -66,29 +68,36 @@ async fn run(service: &Service, session: &mut Session, request: &Request<'_>) ->
     check_count(sent.len())?;
     let ordered = fields.bool("ordered").unwrap_or(true);
     let ids = StatementIds::read(&fields);
-    let mut scope = service.data.transactions.scope(service, request).await?;
+    let mut scope = service
+        .data
+        .transactions
+        .scope(&service.data, request)
+        .await?;
     let mut outcome = Outcome::default();
     let (documents, positions) = prepare(service, &sent, ordered, &mut outcome)?;
-    let statements: Vec<i32> = positions.iter().map(|position| ids.at(*position)).collect();
-    let numbered = Numbered::of(request);
-    let bypass_validation = fields.bool("bypassDocumentValidation").unwrap_or(false);
+    let insertion = Arc::new(Insertion {
+        namespace,
+        documents,
+        statements: positions.iter().map(|position| ids.at(*position)).collect(),
+        numbered: Numbered::of(request),
+        bypass_validation: fields.bool("bypassDocumentValidation").unwrap_or(false),
+    });
     let mut inserted = 0;
     let mut done = 0;
-    while done < documents.len() {
-        let end = step_end(&documents, done);
-        let part = Insertion {
-            namespace: &namespace,
-            documents: documents.get(done..end).unwrap_or_default(),
-            statements: statements.get(done..end).unwrap_or_default(),
-            numbered,
-            bypass_validation,
+    while done < insertion.documents.len() {
+        let end = step_end(&insertion.documents, done);
+        let part = Part {
+            insertion: &insertion,
+            range: done..end,
         };
-        let report = part.run(service, session, &mut scope, ordered).await?;
+        let report = part
+            .run(&service.data, session, &mut scope, ordered)
+            .await?;
         inserted += report.inserted;
         outcome.retried.extend(report.retried);
         let failed = !report.failures.is_empty();
         for (offset, failure) in report.failures {
-            let position = positions.get(done + offset).copied().unwrap_or_default();
+            let position = positions.get(offset).copied().unwrap_or_default();
             outcome.fail(position, failure)?;
         }
         if failed && (ordered || scope.is_joined()) {
@@ -155,33 +164,34 @@ pub(crate) struct Report {
     pub(crate) failures: Vec<(usize, Failure)>,
 }
 
-impl Insertion<'_> {
+/// Those documents of an insertion that one transaction takes.
+pub(crate) struct Part<'a> {
+    pub(crate) insertion: &'a Arc<Insertion>,
+    pub(crate) range: Range<usize>,
+}
+
+impl Part<'_> {
     /// Inserts all in one transaction; if one is refused, each by itself.
     pub(crate) async fn run(
         &self,
-        service: &Service,
+        data: &Data,
         session: &mut Session,
         scope: &mut Scope,
         ordered: bool,
     ) -> Result<Report> {
         let mut report = Report::default();
-        let whole = 0..self.documents.len();
-        match self.attempt(service, session, scope, whole).await {
+        match self.attempt(data, session, scope, self.range.clone()).await {
             Ok(part) => return Ok(part),
             Err(failure) if concerns_all(failure.code()) => return Err(failure),
-            Err(failure) if self.documents.len() == 1 => {
-                report.failures.push((0, failure));
-                return Ok(report);
-            }
-            // The transaction is over: which of the documents it was does not matter any more.
-            Err(failure) if scope.is_joined() => {
-                report.failures.push((0, failure));
+            // Of a transaction that is over it does not matter which document it was.
+            Err(failure) if self.range.len() == 1 || scope.is_joined() => {
+                report.failures.push((self.range.start, failure));
                 return Ok(report);
             }
             Err(_) => {}
         }
-        for offset in 0..self.documents.len() {
-            match self.attempt(service, session, scope, offset..offset + 1).await {
+        for offset in self.range.clone() {
+            match self.attempt(data, session, scope, offset..offset + 1).await {
                 Ok(part) => {
                     report.inserted += part.inserted;
                     report.retried.extend(part.retried);
@@ -200,64 +210,63 @@ impl Insertion<'_> {
 
     async fn attempt(
         &self,
-        service: &Service,
+        data: &Data,
         session: &mut Session,
         scope: &mut Scope,
-        range: std::ops::Range<usize>,
+        range: Range<usize>,
     ) -> Result<Report> {
-        let documents = self.documents.get(range.clone()).unwrap_or_default();
-        let statements = self.statements.get(range).unwrap_or_default();
         loop {
-            let serial = self.serial_place();
-            let items = [(&self.namespace.container, &serial)];
-            let items: &[(&ContainerName, &Locator)] = if documents.len() == 1 { &[] } else { &items };
-            let written = scope
-                .write(service, session, items, |transaction| {
-                    Box::pin(self.insert_all(service, transaction, (documents, statements)))
-                })
-                .await;
-            match written {
+            let (insertion, handle) = (Arc::clone(self.insertion), data.clone());
+            let range = range.clone();
+            let written = scope.write(data, session, &[], move |transaction| {
+                let (insertion, data) = (Arc::clone(&insertion), handle.clone());
+                let range = range.clone();
+                Box::pin(async move { insertion.insert(&data, transaction, range).await })
+            });
+            match written.await {
                 Err(failure) if failure.code() == Code::NAMESPACE_NOT_FOUND => {
-                    create_if_missing(service, scope, self.namespace).await?;
+                    create_if_missing(data, scope, &self.insertion.namespace).await?;
                 }
                 written => return written,
             }
         }
     }
+}
 
-    /// A place at which insertions of many documents wait for each other.
-    fn serial_place(&self) -> Locator {
-        Locator::header(0, Vec::new())
-    }
-
-    async fn insert_all(
+impl Insertion {
+    async fn insert(
         &self,
-        service: &Service,
+        data: &Data,
         transaction: &mut Transaction,
-        (documents, statements): (&[NewDocument], &[i32]),
+        range: Range<usize>,
     ) -> Result<Report> {
-        let target = Target::for_write(service, transaction, self.namespace).await?;
+        let target = Target::for_write(data, transaction, &self.namespace).await?;
         let Some(target) = target else {
-            return Err(missing(self.namespace));
+            return Err(missing(&self.namespace));
         };
         let mut record = match self.numbered {
-            Some(numbered) => Some(Record::load(service, transaction, numbered).await?),
+            Some(numbered) => Some(Record::load(data, transaction, numbered).await?),
             None => None,
         };
         let mut report = Report::default();
-        for (document, statement) in documents.iter().zip(statements) {
+        let wanted = range.len();
+        let documents = self.documents.iter().zip(&self.statements);
+        for (document, statement) in documents.skip(range.start).take(wanted) {
             report.inserted += 1;
-            if record.as_ref().is_some_and(|record| record.answer(*statement).is_some()) {
+            if record
+                .as_ref()
+                .is_some_and(|record| record.answer(*statement).is_some())
+            {
                 report.retried.push(*statement);
                 continue;
             }
-            store::insert(service, transaction, &target, document, self.bypass_validation).await?;
+            store::insert(data, transaction, &target, document, self.bypass_validation).await?;
             if let Some(record) = &mut record {
                 record.note(*statement, Document::new());
             }
         }
         if let Some(record) = record
-            && report.retried.len() < documents.len()
+            && report.retried.len() < wanted
         {
             record.save(transaction).await?;
         }
@@ -267,5 +276,8 @@ impl Insertion<'_> {
 
 /// The error that makes the collection be created.
 pub(crate) fn missing(namespace: &Namespace) -> Failure {
-    Failure::new(Code::NAMESPACE_NOT_FOUND, format!("ns not found {namespace}"))
+    Failure::new(
+        Code::NAMESPACE_NOT_FOUND,
+        format!("ns not found {namespace}"),
+    )
 }

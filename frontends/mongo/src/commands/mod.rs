@@ -1,6 +1,15 @@
 //! The table of commands: one file for each family, one row for each command.
 
+mod asked;
+mod changing;
+mod cursors;
+mod fast;
+mod find;
+mod insert;
 pub(crate) mod server;
+mod statements;
+mod update;
+mod view;
 
 use std::collections::HashMap;
 use std::sync::OnceLock;
@@ -8,9 +17,13 @@ use std::sync::OnceLock;
 use crate::command::Command;
 
 const FAMILIES: &[&[Command]] = &[
+    cursors::COMMANDS,
+    find::COMMANDS,
+    insert::COMMANDS,
     server::COMMANDS,
     crate::sharding::CLUSTER_COMMANDS,
     crate::sharding::COLLECTION_COMMANDS,
+    update::COMMANDS,
 ];
 
 /// Every command.

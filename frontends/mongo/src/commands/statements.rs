@@ -18,7 +18,9 @@ pub(crate) fn check_count(count: usize) -> Result<()> {
     if count == 0 || count > MAX_STATEMENTS {
         return Err(Error::new(
             Code::INVALID_LENGTH,
-            format!("Write batch sizes must be between 1 and {MAX_STATEMENTS}. Got {count} operations."),
+            format!(
+                "Write batch sizes must be between 1 and {MAX_STATEMENTS}. Got {count} operations."
+            ),
         )
         .into());
     }
@@ -35,9 +37,9 @@ impl StatementIds {
     pub(crate) fn read(fields: &Fields<'_>) -> Self {
         let number = |value: RawBsonRef<'_>| i32::try_from(whole(value)?).ok();
         let first = fields.get("stmtId").and_then(number).unwrap_or(0);
-        let all = fields.array("stmtIds").map(|ids| {
-            ids.into_iter().filter_map(|id| number(id.ok()?)).collect()
-        });
+        let all = fields
+            .array("stmtIds")
+            .map(|ids| ids.into_iter().filter_map(|id| number(id.ok()?)).collect());
         Self {
             first,
             all: all.unwrap_or_default(),
@@ -47,7 +49,10 @@ impl StatementIds {
     /// The number of the statement at this position.
     pub(crate) fn at(&self, position: usize) -> i32 {
         let counted = i32::try_from(position).unwrap_or(i32::MAX);
-        self.all.get(position).copied().unwrap_or(self.first.saturating_add(counted))
+        self.all
+            .get(position)
+            .copied()
+            .unwrap_or(self.first.saturating_add(counted))
     }
 }
 

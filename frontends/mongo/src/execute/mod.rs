@@ -4,6 +4,7 @@
 pub(crate) mod query;
 pub(crate) mod scanner;
 
+use std::borrow::Cow;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
@@ -15,16 +16,17 @@ use tessera_core::engine::BoxFuture;
 use tessera_core::item::Item;
 use tessera_core::locator::Locator;
 use tessera_mongo_language::error::{Code, Error};
+use tessera_mongo_language::sort::SortKey;
 
 use crate::batch::{Batch, encode};
 use crate::collection::Namespace;
 use crate::cursor::Rows;
+use crate::data::Data;
 use crate::execute::query::Query;
 use crate::execute::scanner::{Counts, Found, Scanner};
 use crate::failure::Result;
 use crate::index::keys;
 use crate::plan::{Access, Plan};
-use crate::service::Service;
 
 /// The most documents looked at in one step.
 const MAX_PAGE: usize = 1_000;
@@ -182,37 +184,38 @@ impl Execution {
         let Some(pattern) = &query.sort else {
             return Ok(());
         };
-        let kept = query.limit.map(|limit| clamp(limit.saturating_add(query.skip)));
-        let mut rows: Vec<(Document, Row)> = Vec::new();
+        let kept = query
+            .limit
+            .map(|limit| clamp(limit.saturating_add(query.skip)));
+        let mut rows: Vec<(SortKey, Row)> = Vec::new();
         let mut bytes = 0usize;
         while !self.scanner.is_done() {
             for found in self.scanner.page(transaction, container, MAX_PAGE).await? {
                 let Some(mut row) = examine(&query, found)? else {
                     continue;
                 };
-                let document = match (row.document.take(), &row.item) {
-                    (Some(document), _) => document,
-                    (None, Some(item)) => decode(&item.body)?,
+                let document = match (&row.document, &row.item) {
+                    (Some(document), _) => Cow::Borrowed(document),
+                    (None, Some(item)) => Cow::Owned(decode(&item.body)?),
                     (None, None) => continue,
                 };
+                let key = pattern.key(&document)?;
+                // A document that can be read again is not kept twice.
+                if row.item.is_some() {
+                    row.document = None;
+                }
                 bytes += row.bytes();
-                rows.push((document, row));
+                rows.push((key, row));
             }
             if kept.is_some_and(|kept| rows.len() >= kept.saturating_mul(2).max(MAX_PAGE)) {
-                rows.sort_by(|a, b| pattern.compare(&a.0, &b.0));
+                rows.sort_by(|a, b| pattern.compare_keys(&a.0, &b.0));
                 rows.truncate(kept.unwrap_or(usize::MAX));
                 bytes = rows.iter().map(|(_, row)| row.bytes()).sum();
             }
             check_sort_bytes(&query, bytes)?;
         }
-        rows.sort_by(|a, b| pattern.compare(&a.0, &b.0));
-        self.ready = rows
-            .into_iter()
-            .map(|(document, row)| Row {
-                document: Some(document),
-                ..row
-            })
-            .collect();
+        rows.sort_by(|a, b| pattern.compare_keys(&a.0, &b.0));
+        self.ready = rows.into_iter().map(|(_, row)| row).collect();
         self.is_complete = true;
         Ok(())
     }
@@ -301,7 +304,11 @@ pub(crate) fn decode(body: &[u8]) -> Result<Document> {
 }
 
 fn check_sort_bytes(query: &Query, bytes: usize) -> Result<()> {
-    let most = if query.allow_disk_use { SORT_BYTES_WITH_DISK } else { SORT_BYTES };
+    let most = if query.allow_disk_use {
+        SORT_BYTES_WITH_DISK
+    } else {
+        SORT_BYTES
+    };
     if bytes <= most {
         return Ok(());
     }
@@ -309,7 +316,11 @@ fn check_sort_bytes(query: &Query, bytes: usize) -> Result<()> {
         "Executor error during find command: Sort exceeded memory limit of {most} bytes, but did \
          not opt in to external sorting."
     );
-    Err(Error::new(Code::QUERY_EXCEEDED_MEMORY_LIMIT_NO_DISK_USE_ALLOWED, message).into())
+    Err(Error::new(
+        Code::QUERY_EXCEEDED_MEMORY_LIMIT_NO_DISK_USE_ALLOWED,
+        message,
+    )
+    .into())
 }
 
 fn clamp(number: u64) -> usize {
@@ -328,7 +339,7 @@ pub(crate) struct FindRows {
 impl Rows for FindRows {
     fn fill<'a>(
         &'a mut self,
-        _service: &'a Service,
+        _data: &'a Data,
         transaction: &'a mut Transaction,
         batch: &'a mut Batch,
         max: usize,

@@ -71,7 +71,7 @@ impl Query {
             return Ok(self);
         }
         if !sort.is_empty() {
-            self.sort = Some(SortPattern::parse(&sort)?);
+            self.sort = Some(SortPattern::parse(&sort, self.collation())?);
         }
         self.sort_document = sort;
         Ok(self)
@@ -80,8 +80,10 @@ impl Query {
     /// The same query with answers of this form.
     pub(crate) fn projected(mut self, projection: Document) -> LanguageResult<Self> {
         if !projection.is_empty() {
-            self.needs_position |= projection.keys().any(|path| path.ends_with(".$"));
-            self.projection = Some(Projection::parse(&projection, &self.context)?);
+            let filter = &self.filter_document;
+            let parsed = Projection::parse_with_filter(&projection, filter, &self.context)?;
+            self.needs_position |= parsed.is_positional();
+            self.projection = Some(parsed);
         }
         self.projection_document = projection;
         Ok(self)
@@ -125,38 +127,28 @@ impl Query {
     }
 
     fn sort_paths(&self) -> Vec<(String, bool)> {
-        if self.sort.is_none() {
+        let Some(sort) = &self.sort else {
             return Vec::new();
-        }
-        let fields = self.sort_document.iter();
-        fields.map(|(path, order)| (path.clone(), is_negative(order))).collect()
+        };
+        // An order at random is given by no index: a path that none has says so.
+        let none = || vec![(String::new(), false)];
+        let fields = sort.fields().map(|fields| {
+            let owned = fields.into_iter();
+            owned
+                .map(|(path, descending)| (path.as_str().to_owned(), descending))
+                .collect()
+        });
+        fields.unwrap_or_else(none)
     }
 
     /// The fields that an answer is made from: none if that is not known.
     fn needs(&self) -> Option<Vec<String>> {
-        if self.show_record_id || self.needs_position || self.projection.is_none() {
+        if self.show_record_id || self.needs_position || self.return_key {
             return None;
         }
-        let mut needs = predicate::paths(&self.filter)?;
+        let mut needs = self.projection.as_ref()?.included_paths()?;
+        needs.extend(predicate::paths(&self.filter)?);
         needs.extend(self.sort_document.keys().cloned());
-        let mut has_id = true;
-        for (path, value) in &self.projection_document {
-            let kept = match value {
-                Bson::Boolean(kept) => *kept,
-                Bson::Int32(number) => *number != 0,
-                Bson::Int64(number) => *number != 0,
-                Bson::Double(number) => *number != 0.0,
-                _ => return None,
-            };
-            match (path.as_str(), kept) {
-                ("_id", kept) => has_id = kept,
-                (_, false) => return None,
-                (path, true) => needs.push(path.to_owned()),
-            }
-        }
-        if has_id {
-            needs.push("_id".to_owned());
-        }
         Some(needs)
     }
 }
@@ -165,21 +157,10 @@ impl Query {
 pub(crate) fn natural(order: &Document) -> LanguageResult<Option<bool>> {
     match order.get("$natural") {
         None => Ok(None),
-        Some(_) if order.len() > 1 => {
-            Err(bad_value("Cannot include '$natural' in compound sort"))
-        }
+        Some(_) if order.len() > 1 => Err(bad_value("Cannot include '$natural' in compound sort")),
         Some(Bson::Int32(1) | Bson::Int64(1)) => Ok(Some(false)),
         Some(Bson::Int32(-1) | Bson::Int64(-1)) => Ok(Some(true)),
         Some(Bson::Double(number)) if number.abs() == 1.0 => Ok(Some(*number < 0.0)),
         Some(other) => Err(bad_value(format!("$natural sort cannot be set to {other}"))),
-    }
-}
-
-fn is_negative(order: &Bson) -> bool {
-    match order {
-        Bson::Int32(number) => *number < 0,
-        Bson::Int64(number) => *number < 0,
-        Bson::Double(number) => *number < 0.0,
-        _ => false,
     }
 }

@@ -105,14 +105,17 @@ impl Scanner {
             }
             Access::Scan(scan) => {
                 let (span, reverse) = (scan.span.clone(), scan.reverse);
-                self.scan(transaction, container, &span, (reverse, max)).await
+                self.scan(transaction, container, &span, (reverse, max))
+                    .await
             }
             Access::Rows(rows) => {
                 let (count, reverse) = (rows.ranges.len(), rows.reverse);
                 let range = nth(&rows.ranges, self.part, reverse);
                 let span = range.map(row_span).unwrap_or(Span::All);
                 self.is_done = false;
-                let found = self.scan(transaction, container, &span, (reverse, max)).await?;
+                let found = self
+                    .scan(transaction, container, &span, (reverse, max))
+                    .await?;
                 self.counts.keys += found.len() as u64;
                 self.advance(count);
                 Ok(found)
@@ -197,7 +200,9 @@ impl Scanner {
         hits: Vec<IndexHit>,
     ) -> Result<Vec<Found>> {
         let held = |hit: &IndexHit| {
-            let held = index.covered.then(|| keys::uncovered(&index.spec, &hit.covered));
+            let held = index
+                .covered
+                .then(|| keys::uncovered(&index.spec, &hit.covered));
             held.flatten()
         };
         let held: Vec<Option<Document>> = hits.iter().map(held).collect();
@@ -225,7 +230,9 @@ impl Scanner {
                 self.is_done = true;
                 return Ok(Vec::new());
             };
-            let inner = self.inner.get_or_insert_with(|| Box::new(Self::new(part.clone())));
+            let inner = self
+                .inner
+                .get_or_insert_with(|| Box::new(Self::new(part.clone())));
             let mut found = inner.page(transaction, container, max).await?;
             let counts = std::mem::take(&mut inner.counts);
             let part_done = inner.is_done;
@@ -250,7 +257,10 @@ impl Scanner {
 /// The n-th range in the direction of reading.
 fn nth(ranges: &[ByteRange], part: usize, reverse: bool) -> Option<&ByteRange> {
     if reverse {
-        ranges.len().checked_sub(part + 1).and_then(|position| ranges.get(position))
+        ranges
+            .len()
+            .checked_sub(part + 1)
+            .and_then(|position| ranges.get(position))
     } else {
         ranges.get(part)
     }

@@ -83,7 +83,9 @@ pub(super) fn read(asked: &Document, default: &Collation) -> Result<IndexSpec> {
         Some(other) => return Err(wrong_type("partialFilterExpression", "object", other)),
     };
     let plain = fields.iter().enumerate().filter(|(position, _)| {
-        wildcard.as_ref().is_none_or(|wildcard: &Wildcard| wildcard.position != *position)
+        wildcard
+            .as_ref()
+            .is_none_or(|wildcard: &Wildcard| wildcard.position != *position)
     });
     let mut spec = IndexSpec {
         name,
@@ -116,12 +118,15 @@ pub(super) fn check(spec: &IndexSpec, asked: &Document) -> Result<()> {
         return check_id(spec, asked);
     }
     if spec.name == ID_INDEX {
-        return Err(bad_value("The index name '_id_' is reserved for the _id index"));
+        return Err(bad_value(
+            "The index name '_id_' is reserved for the _id index",
+        ));
     }
     if let Some(order) = spec.key.get("_id").filter(|_| spec.key.len() == 1)
         && spec.fields.iter().all(|field| field.order != Order::Hashed)
     {
-        let message = format!("The field 'key' for an _id index must be {{_id: 1}}, but got {order}");
+        let message =
+            format!("The field 'key' for an _id index must be {{_id: 1}}, but got {order}");
         return Err(bad_value(message));
     }
     check_special(spec, asked)?;
@@ -170,7 +175,10 @@ fn check_version(asked: &Document) -> Result<()> {
 }
 
 fn check_special(spec: &IndexSpec, asked: &Document) -> Result<()> {
-    let hashed = spec.fields.iter().filter(|field| field.order == Order::Hashed);
+    let hashed = spec
+        .fields
+        .iter()
+        .filter(|field| field.order == Order::Hashed);
     let hashed = hashed.count();
     if hashed > 1 {
         let message = "A maximum of one index field is allowed to be hashed";
@@ -303,8 +311,15 @@ fn read_expiry(asked: &Document) -> Result<Option<i64>> {
         ))
     })?;
     // NaN is taken for the largest, as the service does when it repairs such indexes.
-    #[expect(clippy::cast_possible_truncation, reason = "saturates, and is checked below")]
-    let whole = if seconds.is_nan() { MAX_EXPIRE_SECONDS } else { seconds as i64 };
+    #[expect(
+        clippy::cast_possible_truncation,
+        reason = "saturates, and is checked below"
+    )]
+    let whole = if seconds.is_nan() {
+        MAX_EXPIRE_SECONDS
+    } else {
+        seconds as i64
+    };
     if !(0..=MAX_EXPIRE_SECONDS).contains(&whole) {
         return Err(cannot_create(format!(
             "TTL index 'expireAfterSeconds' option must be within an acceptable range, \
@@ -349,7 +364,10 @@ fn seconds(seconds: i64) -> Bson {
 pub(super) fn number(value: &Bson) -> Option<f64> {
     match value {
         Bson::Int32(number) => Some(f64::from(*number)),
-        #[expect(clippy::cast_precision_loss, reason = "only signs and small numbers matter")]
+        #[expect(
+            clippy::cast_precision_loss,
+            reason = "only signs and small numbers matter"
+        )]
         Bson::Int64(number) => Some(*number as f64),
         Bson::Double(number) => Some(*number),
         Bson::Decimal128(number) => number.to_string().parse().ok(),
@@ -362,7 +380,9 @@ pub(super) fn cannot_create(message: impl Into<String>) -> Error {
 }
 
 fn missing(name: &str) -> Error {
-    failed_to_parse(format!("The '{name}' field is a required property of an index specification"))
+    failed_to_parse(format!(
+        "The '{name}' field is a required property of an index specification"
+    ))
 }
 
 pub(super) fn wrong_type(name: &str, expected: &str, found: &Bson) -> Error {
@@ -371,7 +391,6 @@ pub(super) fn wrong_type(name: &str, expected: &str, found: &Bson) -> Error {
         type_name(found)
     ))
 }
-
 
 #[cfg(test)]
 mod tests {
@@ -404,19 +423,49 @@ mod tests {
             (doc! { "key": { "": 1 }, "name": "a" }, 67),
             (doc! { "key": { "a": 1 }, "name": "" }, 67),
             (doc! { "key": { "a": 1 }, "name": "a", "other": 1 }, 197),
-            (doc! { "key": { "_id": 1 }, "name": "a", "hidden": true }, 197),
+            (
+                doc! { "key": { "_id": 1 }, "name": "a", "hidden": true },
+                197,
+            ),
             (doc! { "key": { "_id": -1 }, "name": "a" }, 2),
             (doc! { "key": { "a": 1 }, "name": "_id_" }, 2),
-            (doc! { "key": { "a": "hashed" }, "name": "a", "unique": true }, 16_764),
-            (doc! { "key": { "a": "hashed", "b": "hashed" }, "name": "a" }, 31_303),
-            (doc! { "key": { "a": 1, "b": 1 }, "name": "a", "expireAfterSeconds": 1 }, 67),
-            (doc! { "key": { "a": 1 }, "name": "a", "expireAfterSeconds": "1" }, 67),
-            (doc! { "key": { "a": 1 }, "name": "a", "expireAfterSeconds": -1 }, 67),
-            (doc! { "key": { "a": 1 }, "name": "a", "weights": { "a": 1 } }, 67),
+            (
+                doc! { "key": { "a": "hashed" }, "name": "a", "unique": true },
+                16_764,
+            ),
+            (
+                doc! { "key": { "a": "hashed", "b": "hashed" }, "name": "a" },
+                31_303,
+            ),
+            (
+                doc! { "key": { "a": 1, "b": 1 }, "name": "a", "expireAfterSeconds": 1 },
+                67,
+            ),
+            (
+                doc! { "key": { "a": 1 }, "name": "a", "expireAfterSeconds": "1" },
+                67,
+            ),
+            (
+                doc! { "key": { "a": 1 }, "name": "a", "expireAfterSeconds": -1 },
+                67,
+            ),
+            (
+                doc! { "key": { "a": 1 }, "name": "a", "weights": { "a": 1 } },
+                67,
+            ),
             (doc! { "key": { "a": 1 }, "name": "a", "collation": {} }, 2),
-            (doc! { "key": { "a": 1 }, "name": "a", "collation": "en" }, 14),
-            (doc! { "key": { "a": 1 }, "name": "a", "wildcardProjection": { "b": 1 } }, 2),
-            (doc! { "key": { "$**": 1 }, "name": "a", "unique": true }, 67),
+            (
+                doc! { "key": { "a": 1 }, "name": "a", "collation": "en" },
+                14,
+            ),
+            (
+                doc! { "key": { "a": 1 }, "name": "a", "wildcardProjection": { "b": 1 } },
+                2,
+            ),
+            (
+                doc! { "key": { "$**": 1 }, "name": "a", "unique": true },
+                67,
+            ),
             (doc! { "key": { "a": 1 }, "name": "a", "v": 3 }, 67),
         ];
         for (asked, expected) in rows {
@@ -438,6 +487,9 @@ mod tests {
         assert_eq!(spec.document, expected);
         let again = IndexSpec::stored(&spec.document).unwrap();
         assert_eq!(again.document, expected);
-        assert_eq!(spec.likeness(&again), crate::index::spec::Likeness::Identical);
+        assert_eq!(
+            spec.likeness(&again),
+            crate::index::spec::Likeness::Identical
+        );
     }
 }

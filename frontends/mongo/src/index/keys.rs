@@ -5,6 +5,7 @@
 //! the row key: a scan of those tells at any snapshot which fields of the index are multikey, and
 //! it tells so again when the last such document is gone.
 
+use bson::raw::cstr;
 use bson::{Bson, Document, RawDocumentBuf, rawdoc};
 use bytes::Bytes;
 use tessera_core::encoding::invert;
@@ -72,7 +73,11 @@ pub(crate) fn first_key(spec: &IndexSpec, document: &Document) -> Option<Documen
 }
 
 /// The values of that key of a document whose stored form is `value`, by field.
-pub(crate) fn key_of_value(spec: &IndexSpec, document: &Document, value: &[u8]) -> Option<Document> {
+pub(crate) fn key_of_value(
+    spec: &IndexSpec,
+    document: &Document,
+    value: &[u8],
+) -> Option<Document> {
     let (keys, _) = expanded(spec, document).ok()?;
     let key = keys
         .into_iter()
@@ -116,7 +121,10 @@ fn encode(spec: &IndexSpec, key: &Key) -> Result<Bytes> {
         if field.order == Order::Hashed && matches!(value, Bson::Array(_)) {
             return Err(Error::new(
                 Code(16_766),
-                format!("hashed indexes do not currently support array values. Found array at path: {}", field.path),
+                format!(
+                    "hashed indexes do not currently support array values. Found array at path: {}",
+                    field.path
+                ),
             ));
         }
         put_field(&mut out, value, field.order, &spec.collation);
@@ -131,7 +139,7 @@ fn covered(key: &Key) -> Bytes {
         // Missing differs from null to a projection: an empty array of one can be no other value.
         let value = value.clone().unwrap_or(Bson::Undefined);
         match bson::RawBson::try_from(value) {
-            Ok(value) => values.append(c"", value),
+            Ok(value) => values.append(cstr!(""), value),
             Err(_) => return Bytes::new(),
         }
     }
@@ -181,25 +189,39 @@ fn wildcard_keys(spec: &IndexSpec, document: &Document) -> Result<DocumentKeys> 
     let values = wildcard.values(document);
     let fixed = keys.first();
     // Documents without any of the wildcard's paths are found by the other fields all the same.
-    let missing = (spec.fields.len() > 1 && values.entries.is_empty()).then_some((String::new(), None));
-    let present = values.entries.iter().map(|(path, value)| (path.clone(), Some(*value)));
+    let missing =
+        (spec.fields.len() > 1 && values.entries.is_empty()).then_some((String::new(), None));
+    let present = values
+        .entries
+        .iter()
+        .map(|(path, value)| (path.clone(), Some(*value)));
     for (path, value) in present.chain(missing) {
         let mut out = vec![VALUE];
         for (position, field) in spec.fields.iter().enumerate() {
             if position == wildcard.position {
                 let path = value.map_or(Bson::MinKey, |_| Bson::String(path.clone()));
                 put_field(&mut out, &path, Order::Ascending, &Collation::default());
-                put_field(&mut out, value.unwrap_or(&Bson::MinKey), field.order, &spec.collation);
+                put_field(
+                    &mut out,
+                    value.unwrap_or(&Bson::MinKey),
+                    field.order,
+                    &spec.collation,
+                );
             } else {
-                let value = fixed.and_then(|key| key.get(position - usize::from(position > wildcard.position)));
+                let value = fixed
+                    .and_then(|key| key.get(position - usize::from(position > wildcard.position)));
                 let value = value.and_then(Option::as_ref).unwrap_or(&Bson::Null);
                 put_field(&mut out, value, field.order, &spec.collation);
             }
         }
-        found.entries.push((bounded_value(out.into()), Bytes::new()));
+        found
+            .entries
+            .push((bounded_value(out.into()), Bytes::new()));
     }
     if values.multikey {
-        found.multikey.push(u8::try_from(wildcard.position).unwrap_or(u8::MAX));
+        found
+            .multikey
+            .push(u8::try_from(wildcard.position).unwrap_or(u8::MAX));
     }
     Ok(found)
 }
@@ -241,7 +263,11 @@ mod tests {
         ];
         for (asked, document, expected) in rows {
             let spec = IndexSpec::parse(&asked, &Collation::default()).unwrap();
-            assert_eq!(of(&spec, &document).unwrap().entries.len(), expected, "{document}");
+            assert_eq!(
+                of(&spec, &document).unwrap().entries.len(),
+                expected,
+                "{document}"
+            );
         }
     }
 
@@ -250,7 +276,10 @@ mod tests {
         let asked = doc! { "key": { "a": 1, "b": -1 }, "name": "n" };
         let spec = IndexSpec::parse(&asked, &Collation::default()).unwrap();
         let keys = of(&spec, &doc! { "a": 1.5 }).unwrap();
-        assert_eq!(uncovered(&spec, &keys.entries[0].1), Some(doc! { "a": 1.5 }));
+        assert_eq!(
+            uncovered(&spec, &keys.entries[0].1),
+            Some(doc! { "a": 1.5 })
+        );
         let keys = of(&spec, &doc! { "a": [1.5] }).unwrap();
         assert_eq!(uncovered(&spec, &keys.entries[0].1), None);
         assert_eq!(keys.multikey, [0]);

@@ -9,7 +9,9 @@ use tessera_mongo_language::filter::{Filter, Place};
 use crate::index::check::cannot_create;
 
 /// Operators of a partial filter's fields.
-const FIELD_OPERATORS: &[&str] = &["$eq", "$exists", "$gt", "$gte", "$lt", "$lte", "$type", "$in"];
+const FIELD_OPERATORS: &[&str] = &[
+    "$eq", "$exists", "$gt", "$gte", "$lt", "$lte", "$type", "$in",
+];
 
 /// Reads the filter of a partial index.
 pub(super) fn parse(document: &Document, collation: &Collation) -> Result<Filter> {

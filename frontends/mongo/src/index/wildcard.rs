@@ -143,7 +143,11 @@ pub(crate) struct Values<'a> {
 
 /// What a wildcard index may be and have.
 pub(super) fn check(spec: &IndexSpec, wildcard: &Wildcard, asked: &Document) -> Result<()> {
-    let kind = if spec.fields.len() > 1 { "compound wildcard" } else { "wildcard" };
+    let kind = if spec.fields.len() > 1 {
+        "compound wildcard"
+    } else {
+        "wildcard"
+    };
     let refused = |what: &str| Err(cannot_create(format!("{kind} indexes do not allow {what}")));
     if spec.unique {
         return refused("the unique option");
@@ -177,7 +181,10 @@ fn check_compound(spec: &IndexSpec, wildcard: &Wildcard, asked: &Document) -> Re
         if wildcard.may_hold_below(&field.path) {
             return Err(Error::new(
                 Code(7_246_209),
-                format!("the wildcard of the index includes its other field '{}'", field.path),
+                format!(
+                    "the wildcard of the index includes its other field '{}'",
+                    field.path
+                ),
             ));
         }
     }
@@ -186,7 +193,9 @@ fn check_compound(spec: &IndexSpec, wildcard: &Wildcard, asked: &Document) -> Re
 
 fn read_projection(projection: &Document) -> Result<Paths> {
     if projection.is_empty() {
-        return Err(failed_to_parse("The 'wildcardProjection' field can't be an empty object"));
+        return Err(failed_to_parse(
+            "The 'wildcardProjection' field can't be an empty object",
+        ));
     }
     // The projection's own rules come first: what may not be mixed, and what collides.
     Projection::parse(projection, &Default::default())?;
@@ -194,14 +203,25 @@ fn read_projection(projection: &Document) -> Result<Paths> {
     flatten(projection, "", &mut flat);
     let keeps = |(_, keep): &(String, bool)| *keep;
     let others = || flat.iter().filter(|(path, _)| path != "_id");
-    let inclusion = if others().next().is_some() { others().all(keeps) } else { flat.iter().all(keeps) };
-    let id = flat.iter().find(|(path, _)| path == "_id").map(|(_, keep)| *keep);
+    let inclusion = if others().next().is_some() {
+        others().all(keeps)
+    } else {
+        flat.iter().all(keeps)
+    };
+    let id = flat
+        .iter()
+        .find(|(path, _)| path == "_id")
+        .map(|(_, keep)| *keep);
     let mut paths: Vec<String> = others().map(|(path, _)| path.clone()).collect();
     // Unlike other projections, these leave `_id` out unless they name it.
     if id.unwrap_or(false) == inclusion {
         paths.push("_id".to_owned());
     }
-    Ok(if inclusion { Paths::Only(paths) } else { Paths::Not(paths) })
+    Ok(if inclusion {
+        Paths::Only(paths)
+    } else {
+        Paths::Not(paths)
+    })
 }
 
 fn flatten(projection: &Document, before: &str, flat: &mut Vec<(String, bool)>) {
@@ -241,7 +261,11 @@ mod tests {
     fn each_leaf_is_an_entry() {
         let document = doc! { "_id": 1, "a": { "b": [1, { "c": 2 }], "d": {} }, "e": [] };
         let found = wildcard("$**", doc! {}).values(&document);
-        let entries: Vec<String> = found.entries.iter().map(|(p, v)| format!("{p}={v}")).collect();
+        let entries: Vec<String> = found
+            .entries
+            .iter()
+            .map(|(p, v)| format!("{p}={v}"))
+            .collect();
         assert_eq!(entries, ["a.b=1", "a.b.c=2", "a.d={  }", "e=undefined"]);
         assert!(found.multikey);
     }
@@ -252,16 +276,40 @@ mod tests {
             ("a.$**", doc! {}, "a.b", true),
             ("a.$**", doc! {}, "ab", false),
             ("$**", doc! {}, "_id", false),
-            ("$**", doc! { "wildcardProjection": { "a": 1 } }, "a.b", true),
+            (
+                "$**",
+                doc! { "wildcardProjection": { "a": 1 } },
+                "a.b",
+                true,
+            ),
             ("$**", doc! { "wildcardProjection": { "a": 1 } }, "b", false),
-            ("$**", doc! { "wildcardProjection": { "a": 0 } }, "a.b", false),
+            (
+                "$**",
+                doc! { "wildcardProjection": { "a": 0 } },
+                "a.b",
+                false,
+            ),
             ("$**", doc! { "wildcardProjection": { "a": 0 } }, "b", true),
-            ("$**", doc! { "wildcardProjection": { "a": 0, "_id": 1 } }, "_id", true),
-            ("$**", doc! { "wildcardProjection": { "a": 1, "_id": 1 } }, "_id", true),
+            (
+                "$**",
+                doc! { "wildcardProjection": { "a": 0, "_id": 1 } },
+                "_id",
+                true,
+            ),
+            (
+                "$**",
+                doc! { "wildcardProjection": { "a": 1, "_id": 1 } },
+                "_id",
+                true,
+            ),
         ];
         for (path, asked, asked_path, held) in rows {
             let wildcard = wildcard(path, asked.clone());
-            assert_eq!(wildcard.holds(asked_path), held, "{path} {asked} {asked_path}");
+            assert_eq!(
+                wildcard.holds(asked_path),
+                held,
+                "{path} {asked} {asked_path}"
+            );
         }
     }
 }

@@ -101,7 +101,11 @@ pub(crate) fn between_keys(
 pub(crate) fn without_mark(range: &ByteRange) -> ByteRange {
     let bare = |bytes: &Bytes| {
         let is_marked = bytes.first() == Some(&VALUE);
-        if is_marked { Some(bytes.slice(1..)) } else { None }
+        if is_marked {
+            Some(bytes.slice(1..))
+        } else {
+            None
+        }
     };
     ByteRange {
         from: bare(&range.from).unwrap_or_default(),
@@ -209,7 +213,11 @@ mod tests {
     fn ranges_hold_what_their_intervals_hold() {
         let point = |value: i32| Intervals::one(Interval::point(Bson::Int32(value)));
         let open = Intervals::one(Interval::new(Bson::Int32(3), false, Bson::Int32(7), true));
-        for key in [doc! { "a": 1, "b": 1 }, doc! { "a": -1, "b": -1 }, doc! { "a": 1, "b": -1 }] {
+        for key in [
+            doc! { "a": 1, "b": 1 },
+            doc! { "a": -1, "b": -1 },
+            doc! { "a": 1, "b": -1 },
+        ] {
             let spec = spec(key.clone());
             let (found, used) = ranges(&bounds(&spec, &[point(1), open.clone()]));
             assert_eq!((found.len(), used), (1, 2));
@@ -226,7 +234,10 @@ mod tests {
         let spec = spec(doc! { "a": 1, "b": 1, "c": 1 });
         let point = |value: i32| Interval::point(Bson::Int32(value));
         let two = Intervals(vec![point(1), point(2)]);
-        let (found, used) = ranges(&bounds(&spec, &[two.clone(), two.clone(), Intervals::all()]));
+        let (found, used) = ranges(&bounds(
+            &spec,
+            &[two.clone(), two.clone(), Intervals::all()],
+        ));
         assert_eq!((found.len(), used), (4, 2));
         let (_, used) = ranges(&bounds(&spec, &[Intervals::all(), two.clone(), two]));
         assert_eq!(used, 0);

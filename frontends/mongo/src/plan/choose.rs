@@ -228,7 +228,10 @@ impl Planner<'_> {
         if !hinted && !self.holds_all_answers(spec, conditions) {
             return Ok(None);
         }
-        let mentioned = spec.fields.first().is_some_and(|field| conditions.mentions(&field.path));
+        let mentioned = spec
+            .fields
+            .first()
+            .is_some_and(|field| conditions.mentions(&field.path));
         let may_sort = !self.wanted.sort.is_empty();
         if !hinted && !mentioned && !may_sort && spec.wildcard.is_none() {
             return Ok(None);
@@ -249,7 +252,12 @@ impl Planner<'_> {
             None => {
                 let ranges = self.row_ranges(&fields);
                 let (spec, bounds) = (Arc::clone(spec), fields);
-                Access::Rows(RowAccess { spec, ranges, bounds, reverse })
+                Access::Rows(RowAccess {
+                    spec,
+                    ranges,
+                    bounds,
+                    reverse,
+                })
             }
             Some(id) => Access::Index(IndexAccess {
                 index: id,
@@ -311,13 +319,20 @@ impl Planner<'_> {
     }
 
     fn row_ranges(&self, fields: &[FieldBound]) -> Vec<bounds::ByteRange> {
-        let intervals = fields.first().map_or_else(Intervals::all, |field| field.intervals.clone());
+        let intervals = fields
+            .first()
+            .map_or_else(Intervals::all, |field| field.intervals.clone());
         bounds::plain_ranges(&intervals, &self.collection.collation)
     }
 
     /// Whether every document that matches has an entry.
     fn holds_all_answers(&self, spec: &IndexSpec, conditions: &Conditions<'_>) -> bool {
-        if spec.sparse && !spec.fields.iter().any(|field| conditions.requires(&field.path)) {
+        if spec.sparse
+            && !spec
+                .fields
+                .iter()
+                .any(|field| conditions.requires(&field.path))
+        {
             return false;
         }
         match &spec.partial {
@@ -373,7 +388,9 @@ impl Planner<'_> {
         let plain = |path: &str| !path.contains('.');
         let keeps = |path: &String| spec.fields.iter().any(|field| field.path == *path);
         self.wanted.needs.is_some_and(|needs| {
-            spec.wildcard.is_none() && !spec.is_hashed() && needs.iter().all(|n| keeps(n) && plain(n))
+            spec.wildcard.is_none()
+                && !spec.is_hashed()
+                && needs.iter().all(|n| keeps(n) && plain(n))
         })
     }
 
@@ -394,8 +411,14 @@ impl Planner<'_> {
                 from: std::ops::Bound::Included(from),
                 to: std::ops::Bound::Excluded(Bytes::from_static(&[MARKER + 1])),
             };
-            let markers = self.transaction.scan_index(self.container, &span, &page).await?;
-            let position = markers.hits.first().and_then(|hit| hit.value.get(1).copied());
+            let markers = self
+                .transaction
+                .scan_index(self.container, &span, &page)
+                .await?;
+            let position = markers
+                .hits
+                .first()
+                .and_then(|hit| hit.value.get(1).copied());
             match position {
                 Some(position) if position < u8::MAX => {
                     found.push(position);
@@ -438,12 +461,18 @@ impl Planner<'_> {
             let Some(candidate) = candidate.filter(|c| c.points > 0 || c.is_bounded) else {
                 continue;
             };
-            if best.as_ref().is_none_or(|best| candidate.rank() > best.rank()) {
+            if best
+                .as_ref()
+                .is_none_or(|best| candidate.rank() > best.rank())
+            {
                 best = Some(candidate);
             }
         }
         Ok(best.map(|best| match best.access {
-            Access::Index(index) => Access::Index(IndexAccess { covered: false, ..index }),
+            Access::Index(index) => Access::Index(IndexAccess {
+                covered: false,
+                ..index
+            }),
             other => other,
         }))
     }
@@ -459,7 +488,12 @@ impl Planner<'_> {
         };
         for key in [self.wanted.min, self.wanted.max].into_iter().flatten() {
             let same = index.spec.fields.len() == key.len()
-                && index.spec.fields.iter().zip(key.keys()).all(|(field, path)| field.path == *path);
+                && index
+                    .spec
+                    .fields
+                    .iter()
+                    .zip(key.keys())
+                    .all(|(field, path)| field.path == *path);
             if !same {
                 return Err(Error::new(
                     tessera_mongo_language::error::Code(51_174),
@@ -497,7 +531,12 @@ impl Planner<'_> {
             None => {
                 let ranges = vec![bounds::without_mark(&range)];
                 let bounds = fields;
-                Access::Rows(RowAccess { spec, ranges, bounds, reverse })
+                Access::Rows(RowAccess {
+                    spec,
+                    ranges,
+                    bounds,
+                    reverse,
+                })
             }
         };
         Ok(Plan::of(access, order.is_some()))
@@ -516,9 +555,13 @@ impl Plan {
 
 fn points(fields: &[FieldBound], used: usize) -> usize {
     let bounded = fields.iter().take(used);
-    bounded.take_while(|field| field.intervals.are_points(&field.collation)).count()
+    bounded
+        .take_while(|field| field.intervals.are_points(&field.collation))
+        .count()
 }
 
 fn bad_hint(why: &str) -> Error {
-    bad_value(format!("error processing query: planner returned error: {why}"))
+    bad_value(format!(
+        "error processing query: planner returned error: {why}"
+    ))
 }

@@ -96,7 +96,10 @@ impl<'a> Conditions<'a> {
         if multikey {
             let points = |clause: &&&PathClause| clause.intervals.are_points(collation);
             let bounded = |clause: &&&PathClause| !clause.intervals.is_all();
-            let best = clauses.iter().find(points).or_else(|| clauses.iter().find(bounded));
+            let best = clauses
+                .iter()
+                .find(points)
+                .or_else(|| clauses.iter().find(bounded));
             return best.map_or_else(Intervals::all, |clause| clause.intervals.clone());
         }
         clauses.iter().fold(Intervals::all(), |found, clause| {
@@ -124,7 +127,11 @@ impl<'a> Conditions<'a> {
                 };
                 clauses.iter().any(|clause| {
                     let outside = wanted.intervals.complement();
-                    let within = clause.intervals.intersection(&outside, collation).0.is_empty();
+                    let within = clause
+                        .intervals
+                        .intersection(&outside, collation)
+                        .0
+                        .is_empty();
                     within && (clause.present || !wanted.present)
                 })
             }
@@ -148,7 +155,12 @@ pub(crate) fn equal_to(value: &Bson, collation: &Collation) -> Intervals {
 }
 
 /// The interval of an order comparison.
-pub(crate) fn compared(value: &Bson, low: bool, inclusive: bool, collation: &Collation) -> Intervals {
+pub(crate) fn compared(
+    value: &Bson,
+    low: bool,
+    inclusive: bool,
+    collation: &Collation,
+) -> Intervals {
     let Some(bracket) = super::interval::bracket(value) else {
         return Intervals::all();
     };
@@ -167,7 +179,11 @@ pub(crate) fn compared(value: &Bson, low: bool, inclusive: bool, collation: &Col
         std::cmp::Ordering::Equal => !(interval.with_low && interval.with_high),
         std::cmp::Ordering::Greater => true,
     };
-    if empty { Intervals::none() } else { Intervals::one(interval) }
+    if empty {
+        Intervals::none()
+    } else {
+        Intervals::one(interval)
+    }
 }
 
 #[cfg(test)]
@@ -195,7 +211,10 @@ mod tests {
         let conditions = Conditions::of(&clause);
         let shown = |intervals: Intervals| intervals.shown(false)[0].as_str().unwrap().to_owned();
         assert_eq!(shown(conditions.intervals("a", false, &simple)), "(3, 7)");
-        assert_eq!(shown(conditions.intervals("a", true, &simple)), "(3, inf.0]");
+        assert_eq!(
+            shown(conditions.intervals("a", true, &simple)),
+            "(3, inf.0]"
+        );
         assert!(conditions.intervals("b", false, &simple).is_all());
     }
 
@@ -208,7 +227,10 @@ mod tests {
             (path("a", more_than(3)), true),
             (path("a", more_than(6)), false),
             (path("b", more_than(3)), false),
-            (Clause::Or(vec![path("b", more_than(3)), path("a", more_than(5))]), true),
+            (
+                Clause::Or(vec![path("b", more_than(3)), path("a", more_than(5))]),
+                true,
+            ),
             (Clause::Other, false),
         ] {
             assert_eq!(conditions.imply(&filter, &simple), implied, "{filter:?}");

@@ -3,9 +3,9 @@
 use std::cmp::Ordering;
 use std::fmt;
 
-use bson::{Bson, DateTime, Document, Timestamp};
 use bson::oid::ObjectId;
 use bson::spec::BinarySubtype;
+use bson::{Bson, DateTime, Document, Timestamp};
 use tessera_mongo_language::collation::Collation;
 use tessera_mongo_language::compare;
 
@@ -113,7 +113,9 @@ impl Intervals {
         let mut merged: Vec<Interval> = Vec::with_capacity(self.0.len());
         for interval in self.0 {
             match merged.last_mut() {
-                Some(last) if touches(last, &interval, collation) => extend(last, interval, collation),
+                Some(last) if touches(last, &interval, collation) => {
+                    extend(last, interval, collation)
+                }
                 _ => merged.push(interval),
             }
         }
@@ -232,9 +234,15 @@ pub(crate) fn bracket(value: &Bson) -> Option<Interval> {
             true,
         ),
         Bson::Timestamp(_) => Interval::new(
-            Bson::Timestamp(Timestamp { time: 0, increment: 0 }),
+            Bson::Timestamp(Timestamp {
+                time: 0,
+                increment: 0,
+            }),
             true,
-            Bson::Timestamp(Timestamp { time: u32::MAX, increment: u32::MAX }),
+            Bson::Timestamp(Timestamp {
+                time: u32::MAX,
+                increment: u32::MAX,
+            }),
             true,
         ),
         Bson::Null | Bson::Undefined => Interval::point(Bson::Null),
@@ -295,7 +303,10 @@ impl fmt::Display for Shown<'_> {
             Bson::Document(document) => write!(f, "{}", ShownDocument(document)),
             Bson::Binary(binary) => {
                 write!(f, "BinData({}, ", u8::from(binary.subtype))?;
-                binary.bytes.iter().try_for_each(|byte| write!(f, "{byte:02X}"))?;
+                binary
+                    .bytes
+                    .iter()
+                    .try_for_each(|byte| write!(f, "{byte:02X}"))?;
                 f.write_str(")")
             }
             other => write!(f, "{other}"),
@@ -358,7 +369,10 @@ mod tests {
     fn complements_leave_the_rest() {
         let point = Intervals::one(Interval::point(bson!(5)));
         assert_eq!(shown_all(&point.complement()), "[MinKey, 5) (5, MaxKey]");
-        assert_eq!(shown_all(&Intervals::none().complement()), "[MinKey, MaxKey]");
+        assert_eq!(
+            shown_all(&Intervals::none().complement()),
+            "[MinKey, MaxKey]"
+        );
         assert_eq!(Intervals::all().complement(), Intervals::none());
     }
 

@@ -6,9 +6,9 @@ use tessera_mongo_language::filter::{Comparison, Filter, Members, Node, Test};
 use tessera_mongo_language::path::Path;
 use tessera_mongo_language::regex::Regex;
 
+use crate::index::IndexSpec;
 use crate::index::spec::Order;
 use crate::index::wildcard::Wildcard;
-use crate::index::IndexSpec;
 use crate::plan::bounds::FieldBound;
 use crate::plan::clause::{Clause, Conditions, PathClause, compared, equal_to, holds};
 use crate::plan::interval::{Interval, Intervals};
@@ -75,8 +75,14 @@ fn of_comparison(op: Comparison, value: &Bson, collation: &Collation) -> Interva
 }
 
 fn of_members(members: &Members, collation: &Collation) -> Intervals {
-    let values = members.values().iter().map(|value| equal_to(value, collation));
-    let regexes = members.regexes().iter().map(|regex| of_regex(regex, collation));
+    let values = members
+        .values()
+        .iter()
+        .map(|value| equal_to(value, collation));
+    let regexes = members
+        .regexes()
+        .iter()
+        .map(|regex| of_regex(regex, collation));
     let mut found = Vec::new();
     for intervals in values.chain(regexes) {
         found.extend(intervals.0);
@@ -100,11 +106,13 @@ fn of_regex(regex: &Regex, collation: &Collation) -> Intervals {
             Interval::new(Bson::String(String::new()), true, end, false)
         }
     };
-    let pattern = bson::Regex::from_strings(regex.pattern(), regex.options());
-    let own = pattern.map_or_else(
-        |_| Intervals::none(),
-        |pattern| Intervals::one(Interval::point(Bson::RegularExpression(pattern))),
-    );
+    let own = match (regex.pattern().try_into(), regex.options().try_into()) {
+        (Ok(pattern), Ok(options)) => {
+            let own = Bson::RegularExpression(bson::Regex { pattern, options });
+            Intervals::one(Interval::point(own))
+        }
+        _ => Intervals::none(),
+    };
     Intervals::one(strings).union(own, collation)
 }
 
@@ -123,11 +131,13 @@ fn after_prefix(prefix: &str) -> Option<String> {
 
 /// One element of an array that passes all of some tests.
 fn of_element(nodes: &[Node], collation: &Collation) -> Intervals {
-    nodes.iter().fold(Intervals::all(), |found, node| match node {
-        Node::Field { test, .. } => found.intersection(&intervals(test, collation), collation),
-        Node::And(nodes) => found.intersection(&of_element(nodes, collation), collation),
-        _ => found,
-    })
+    nodes
+        .iter()
+        .fold(Intervals::all(), |found, node| match node {
+            Node::Field { test, .. } => found.intersection(&intervals(test, collation), collation),
+            Node::And(nodes) => found.intersection(&of_element(nodes, collation), collation),
+            _ => found,
+        })
 }
 
 /// One document of an array that meets all of some conditions: its fields are reached through the
@@ -149,7 +159,9 @@ fn of_elements(path: &str, inner: &Node, collation: &Collation) -> Clause {
 }
 
 fn has_position(path: &Path) -> bool {
-    path.components().iter().any(|component| component.index().is_some())
+    path.components()
+        .iter()
+        .any(|component| component.index().is_some())
 }
 
 /// What the contrary of a condition leaves, where that can be told.
@@ -159,10 +171,16 @@ fn negation(node: &Node, collation: &Collation) -> Clause {
     };
     let left = match test {
         Test::Exists => Intervals::one(Interval::point(Bson::Null)),
-        Test::Compare { value: Bson::Array(_), .. } => return Clause::Other,
+        Test::Compare {
+            value: Bson::Array(_),
+            ..
+        } => return Clause::Other,
         Test::Compare { op, value } => of_comparison(*op, value, collation).complement(),
         Test::In(members) => {
-            let has_arrays = members.values().iter().any(|value| matches!(value, Bson::Array(_)));
+            let has_arrays = members
+                .values()
+                .iter()
+                .any(|value| matches!(value, Bson::Array(_)));
             if has_arrays || !members.regexes().is_empty() {
                 return Clause::Other;
             }
@@ -287,9 +305,18 @@ mod tests {
             (doc! { "a": { "$in": [3, 1] } }, "[1, 1] [3, 3]"),
             (doc! { "a": { "$ne": 3 } }, "[MinKey, 3) (3, MaxKey]"),
             (doc! { "a": { "$exists": false } }, "[null, null]"),
-            (doc! { "a": { "$regex": "^ab" } }, "[\"ab\", \"ac\") [/^ab/, /^ab/]"),
-            (doc! { "a": { "$elemMatch": { "$gt": 1, "$lt": 4 } } }, "(1, 4)"),
-            (doc! { "$and": [{ "a": { "$gt": 1 } }, { "a": { "$lt": 4 } }] }, "(1, 4)"),
+            (
+                doc! { "a": { "$regex": "^ab" } },
+                "[\"ab\", \"ac\") [/^ab/, /^ab/]",
+            ),
+            (
+                doc! { "a": { "$elemMatch": { "$gt": 1, "$lt": 4 } } },
+                "(1, 4)",
+            ),
+            (
+                doc! { "$and": [{ "a": { "$gt": 1 } }, { "a": { "$lt": 4 } }] },
+                "(1, 4)",
+            ),
             (doc! { "$or": [{ "a": 1 }] }, "[MinKey, MaxKey]"),
             (doc! { "b": 1 }, "[MinKey, MaxKey]"),
             (doc! { "a": [] }, "[undefined, undefined] [[  ], [  ]]"),

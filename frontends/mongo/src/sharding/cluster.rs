@@ -71,13 +71,28 @@ pub(crate) const COMMANDS: &[Command] = &[
     )
     .admin_only(),
     managed("addShard", "Adds a shard, which the server does by itself."),
-    managed("removeShard", "Removes a shard, which the server does by itself."),
-    managed("movePrimary", "Moves what is not sharded, which has one place alone."),
+    managed(
+        "removeShard",
+        "Removes a shard, which the server does by itself.",
+    ),
+    managed(
+        "movePrimary",
+        "Moves what is not sharded, which has one place alone.",
+    ),
     managed("moveChunk", "Moves a chunk, which has one place alone."),
     managed("moveRange", "Moves a range, which has one place alone."),
-    managed("addShardToZone", "Adds a shard to a zone, of which there are none."),
-    managed("removeShardFromZone", "Removes a shard from a zone, of which there are none."),
-    managed("updateZoneKeyRange", "Gives a range to a zone, of which there are none."),
+    managed(
+        "addShardToZone",
+        "Adds a shard to a zone, of which there are none.",
+    ),
+    managed(
+        "removeShardFromZone",
+        "Removes a shard from a zone, of which there are none.",
+    ),
+    managed(
+        "updateZoneKeyRange",
+        "Gives a range to a zone, of which there are none.",
+    ),
 ];
 
 /// A command about what the server arranges by itself: it is known, and politely refused.
@@ -119,7 +134,10 @@ async fn shard_map(service: &Service) -> Result<Reply> {
         map.insert(shard.clone(), format!("{shard}/{address}"));
         hosts.insert(address.clone(), shard);
     }
-    let connections: Document = map.iter().map(|(name, set)| (set.to_string(), name.into())).collect();
+    let connections: Document = map
+        .iter()
+        .map(|(name, set)| (set.to_string(), name.into()))
+        .collect();
     Ok(doc! { "map": map, "hosts": hosts, "connStrings": connections }.into())
 }
 
@@ -131,7 +149,9 @@ async fn shard_version(service: &Service, request: &Request<'_>) -> Result<Reply
         return Err(Failure::new(Code::BAD_VALUE, message));
     };
     let namespace = Namespace::parse(name)?;
-    let layout = Layout::of(service, &namespace).await?.filter(Layout::is_sharded);
+    let layout = Layout::of(service, &namespace)
+        .await?
+        .filter(Layout::is_sharded);
     let Some(layout) = layout else {
         let message = format!("Collection {namespace} is not sharded");
         return Err(Failure::new(Code::NAMESPACE_NOT_SHARDED, message));
@@ -155,7 +175,9 @@ async fn shard_version(service: &Service, request: &Request<'_>) -> Result<Reply
 async fn balancer_status(service: &Service) -> Result<Reply> {
     let settings = Namespace::unchecked(config::DATABASE, "settings");
     let row = rows::get(service, &settings, &"balancer".into()).await?;
-    let stopped = row.as_ref().is_some_and(|row| row.get_bool("stopped").unwrap_or(false));
+    let stopped = row
+        .as_ref()
+        .is_some_and(|row| row.get_bool("stopped").unwrap_or(false));
     let mode = if stopped { "off" } else { "full" };
     Ok(doc! { "mode": mode, "inBalancerRound": false, "numBalancerRounds": 0i64 }.into())
 }
@@ -173,7 +195,9 @@ async fn balancer_collection_status(service: &Service, request: &Request<'_>) ->
         return Err(Failure::new(Code::BAD_VALUE, message));
     };
     let namespace = Namespace::parse(name)?;
-    let layout = Layout::of(service, &namespace).await?.filter(Layout::is_sharded);
+    let layout = Layout::of(service, &namespace)
+        .await?
+        .filter(Layout::is_sharded);
     if layout.is_none() {
         let message = format!("Collection {namespace} is not sharded");
         return Err(Failure::new(Code::NAMESPACE_NOT_SHARDED, message));

@@ -1,8 +1,8 @@
 //! The commands that change how a collection is sharded.
 
 use bson::{Bson, Document, RawBsonRef, doc};
-use tessera_core::key::PartitionId;
 use tessera_core::job::JobId;
+use tessera_core::key::PartitionId;
 use tessera_mongo_language::collation::Collation;
 use tessera_mongo_language::error::{Code, bad_value};
 
@@ -11,8 +11,7 @@ use crate::collection::{Namespace, check_database};
 use crate::command::Command;
 use crate::failure::{Failure, Result};
 use crate::fields::{
-    ANY, ARRAY, BINARY, BOOL_OR_NUMBER, DOCUMENT, Field, Fields, NUMBER, STRING, optional,
-    required,
+    ANY, ARRAY, BINARY, BOOL_OR_NUMBER, DOCUMENT, Field, Fields, NUMBER, STRING, optional, required,
 };
 use crate::index::IndexSpec;
 use crate::reply::Reply;
@@ -111,7 +110,11 @@ pub(crate) const COMMANDS: &[Command] = &[
 
 fn needs(request: &Request<'_>, action: Action) -> Result<Vec<Need>> {
     let namespace = namespace(request)?;
-    Ok(vec![Need::on_collection(action, namespace.database(), namespace.collection())])
+    Ok(vec![Need::on_collection(
+        action,
+        namespace.database(),
+        namespace.collection(),
+    )])
 }
 
 /// The namespace that is the command's argument.
@@ -189,7 +192,12 @@ async fn shard_collection(service: &Service, request: &Request<'_>) -> Result<Re
         "_t": "ShardCollectionResponse",
         "collectionsharded": namespace.to_string(),
     };
-    reply.extend(wanted.key.note().map(|note| ("note".to_owned(), Bson::String(note))));
+    reply.extend(
+        wanted
+            .key
+            .note()
+            .map(|note| ("note".to_owned(), Bson::String(note))),
+    );
     Ok(reply.into())
 }
 
@@ -218,7 +226,12 @@ async fn reshard_collection(service: &Service, request: &Request<'_>) -> Result<
     let wanted = wanted(&fields, force)?;
     place::reshard(service, &namespace, &wanted).await?;
     let mut reply = Document::new();
-    reply.extend(wanted.key.note().map(|note| ("note".to_owned(), Bson::String(note))));
+    reply.extend(
+        wanted
+            .key
+            .note()
+            .map(|note| ("note".to_owned(), Bson::String(note))),
+    );
     Ok(reply.into())
 }
 
@@ -233,13 +246,23 @@ async fn refine_shard_key(service: &Service, request: &Request<'_>) -> Result<Re
     check_uuid(service, &namespace, &fields).await?;
     let key = asked_key(&fields)?;
     let current = Current::sharded(service, &namespace).await?;
-    let extends = current.shard_key().is_some_and(|current| key.extends(current));
+    let extends = current
+        .shard_key()
+        .is_some_and(|current| key.extends(current));
     if !extends {
-        let message = format!("refineCollectionShardKey shard key {} must extend {}", key.key,
-            current.shard_key().cloned().unwrap_or_default());
+        let message = format!(
+            "refineCollectionShardKey shard key {} must extend {}",
+            key.key,
+            current.shard_key().cloned().unwrap_or_default()
+        );
         return Err(Failure::new(Code::INVALID_OPTIONS, message));
     }
-    let wanted = Wanted { key, unique: None, partitions: None, force: false };
+    let wanted = Wanted {
+        key,
+        unique: None,
+        partitions: None,
+        force: false,
+    };
     place::reshard(service, &namespace, &wanted).await?;
     Ok(Reply::ok())
 }
@@ -336,7 +359,9 @@ async fn split(service: &Service, request: &Request<'_>) -> Result<Reply> {
     let layout = sharded_layout(service, &namespace).await?;
     let (token, at) = if let Some(find) = fields.document("find") {
         let shard_key = layout.collection.shard_key.as_ref();
-        let placed = shard_key.map(|shard_key| shard_key.place(find)).transpose()?;
+        let placed = shard_key
+            .map(|shard_key| shard_key.place(find))
+            .transpose()?;
         (placed.map_or(0, |(token, _)| token), None)
     } else if let Some(middle) = fields.document("middle") {
         let token = Layout::token_of_bound(&Document::try_from(middle)?);
@@ -351,7 +376,10 @@ async fn split(service: &Service, request: &Request<'_>) -> Result<Reply> {
     let chunk = partitions.find(|chunk| chunk.first <= token && token <= chunk.last);
     let chunk = chunk.ok_or_else(|| bad_value("no chunk holds this key"))?;
     let name = &namespace.container;
-    let done = service.store.split_partition(name, chunk.partition, at).await;
+    let done = service
+        .store
+        .split_partition(name, chunk.partition, at)
+        .await;
     done.map(|_| Reply::ok()).map_err(repartition_failure)
 }
 
@@ -364,14 +392,20 @@ async fn merge_chunks(service: &Service, request: &Request<'_>) -> Result<Reply>
     let bounds = fields.array("bounds").ok_or_else(missing)?;
     let from = bound(bounds.get(0)?)?.unwrap_or(i64::MIN);
     let to = bound(bounds.get(1)?)?.map_or(i64::MAX, |behind| behind.saturating_sub(1));
-    let within = layout.partitions.iter().filter(|p| from <= p.first && p.last <= to);
+    let within = layout
+        .partitions
+        .iter()
+        .filter(|p| from <= p.first && p.last <= to);
     let count = within.clone().count();
     let first = within.map(|partition| partition.partition).next();
     let (Some(mut merged), true) = (first, count > 1) else {
         return Err(bad_value("there are no neighbouring chunks within these bounds").into());
     };
     for _ in 1..count {
-        let next = service.store.merge_partitions(&namespace.container, merged).await;
+        let next = service
+            .store
+            .merge_partitions(&namespace.container, merged)
+            .await;
         merged = next.map_err(repartition_failure)?;
     }
     Ok(Reply::ok())
@@ -407,7 +441,10 @@ fn asked_key(fields: &Fields<'_>) -> Result<AskedKey> {
 fn wanted(fields: &Fields<'_>, force: bool) -> Result<Wanted> {
     let key = asked_key(fields)?;
     let unique = if fields.bool("unique").unwrap_or(false) {
-        Some(IndexSpec::parse(&key.unique_index()?, &Collation::default())?)
+        Some(IndexSpec::parse(
+            &key.unique_index()?,
+            &Collation::default(),
+        )?)
     } else {
         None
     };
@@ -420,25 +457,29 @@ fn wanted(fields: &Fields<'_>, force: bool) -> Result<Wanted> {
             return Err(bad_value(message).into());
         }
     };
-    Ok(Wanted { key, unique, partitions, force })
+    Ok(Wanted {
+        key,
+        unique,
+        partitions,
+        force,
+    })
 }
 
 /// Refuses a command that is meant for another collection of the same name.
-async fn check_uuid(
-    service: &Service,
-    namespace: &Namespace,
-    fields: &Fields<'_>,
-) -> Result<()> {
+async fn check_uuid(service: &Service, namespace: &Namespace, fields: &Fields<'_>) -> Result<()> {
     let Some(RawBsonRef::Binary(expected)) = fields.get("collectionUUID") else {
         return Ok(());
     };
     let current = Current::load(service, namespace).await?;
-    let is_same = current
-        .is_some_and(|current| current.collection.uuid.bytes().as_slice() == expected.bytes);
+    let is_same =
+        current.is_some_and(|current| current.collection.uuid.bytes().as_slice() == expected.bytes);
     if is_same {
         return Ok(());
     }
-    let failure = Failure::new(Code::COLLECTION_UUID_MISMATCH, "Collection UUID does not match");
+    let failure = Failure::new(
+        Code::COLLECTION_UUID_MISMATCH,
+        "Collection UUID does not match",
+    );
     let uuid = Bson::Binary(bson::Binary {
         subtype: expected.subtype,
         bytes: expected.bytes.to_vec(),
@@ -457,7 +498,10 @@ async fn check_collation(
     namespace: &Namespace,
     fields: &Fields<'_>,
 ) -> Result<()> {
-    let asked = fields.document("collation").map(Document::try_from).transpose()?;
+    let asked = fields
+        .document("collation")
+        .map(Document::try_from)
+        .transpose()?;
     if let Some(asked) = asked {
         if Collation::parse(&asked)?.is_simple() {
             return Ok(());

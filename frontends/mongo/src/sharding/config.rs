@@ -61,7 +61,9 @@ pub(crate) async fn documents(
     if namespace.database() != DATABASE {
         return Ok(None);
     }
-    let computed = COMPUTED.iter().find(|(name, _)| *name == namespace.collection());
+    let computed = COMPUTED
+        .iter()
+        .find(|(name, _)| *name == namespace.collection());
     match computed {
         None => Ok(None),
         Some((_, compute)) => compute(service).await.map(Some),
@@ -126,9 +128,14 @@ async fn collections(service: &Service) -> Result<Vec<Document>> {
         };
         if let Some(target) = &layout.moving_to {
             let key = target.shard_key.as_ref().map(|key| key.key.clone());
-            row.insert("reshardingFields", doc! { "state": "cloning", "newKey": key });
+            row.insert(
+                "reshardingFields",
+                doc! { "state": "cloning", "newKey": key },
+            );
         }
-        let switched = stored.iter().find(|stored| stored.get("_id") == row.get("_id"));
+        let switched = stored
+            .iter()
+            .find(|stored| stored.get("_id") == row.get("_id"));
         for (name, value) in switched.into_iter().flatten() {
             row.insert(name.clone(), value.clone());
         }
@@ -146,7 +153,10 @@ async fn databases(service: &Service) -> Result<Vec<Document>> {
     }
     names.retain(|name| !WITHOUT_ROW.contains(&name.as_str()));
     let rows = names.into_iter().map(|name| {
-        let timestamp = bson::Timestamp { time: 1, increment: 1 };
+        let timestamp = bson::Timestamp {
+            time: 1,
+            increment: 1,
+        };
         doc! {
             "_id": name.clone(),
             "primary": shard_name(0),
@@ -187,7 +197,9 @@ async fn routers(service: &Service) -> Result<Vec<Document>> {
 }
 
 async fn version(service: &Service) -> Result<Vec<Document>> {
-    Ok(vec![doc! { "_id": 1, "clusterId": cluster_id(service).await? }])
+    Ok(vec![
+        doc! { "_id": 1, "clusterId": cluster_id(service).await? },
+    ])
 }
 
 /// The number that tells this cluster from others, given when it is first asked for.

@@ -23,7 +23,9 @@ impl AskedKey {
     /// Reads a key pattern.
     pub(crate) fn parse(pattern: &Document) -> Result<Self> {
         if pattern.is_empty() {
-            return Err(bad_value("the shard key pattern must contain at least one field"));
+            return Err(bad_value(
+                "the shard key pattern must contain at least one field",
+            ));
         }
         if pattern.len() > MAX_FIELDS {
             let count = pattern.len();
@@ -56,7 +58,11 @@ impl AskedKey {
 
     /// The index that keeps a key unique which was asked to be: only one that is not hashed can.
     pub(crate) fn unique_index(&self) -> Result<Document> {
-        if self.pattern.values().any(|kind| matches!(kind, Bson::String(_))) {
+        if self
+            .pattern
+            .values()
+            .any(|kind| matches!(kind, Bson::String(_)))
+        {
             return Err(bad_value("hashed shard keys cannot be declared unique."));
         }
         let name = IndexSpec::default_name(&self.pattern);
@@ -162,7 +168,10 @@ mod tests {
             (doc! { "a": 1, "b": "hashed" }, None),
         ] {
             let index = AskedKey::parse(&pattern).unwrap().unique_index();
-            let name = index.as_ref().ok().and_then(|index| index.get_str("name").ok());
+            let name = index
+                .as_ref()
+                .ok()
+                .and_then(|index| index.get_str("name").ok());
             assert_eq!(name, expected, "{pattern}");
         }
     }

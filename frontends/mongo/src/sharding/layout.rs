@@ -87,7 +87,11 @@ impl Layout {
 
     /// The shard of a physical partition.
     pub(crate) fn shard_of(&self, partition: PartitionId) -> String {
-        shard_name(if self.is_sharded() { partition } else { FIRST_SHARD })
+        shard_name(if self.is_sharded() {
+            partition
+        } else {
+            FIRST_SHARD
+        })
     }
 
     /// The version of the chunks: of all of them, because they change together.
@@ -100,7 +104,10 @@ impl Layout {
 
     /// When the collection came to lie as it does, as far as versions go.
     pub(crate) fn timestamp(&self) -> Timestamp {
-        Timestamp { time: 1, increment: u32::try_from(self.version).unwrap_or(u32::MAX) }
+        Timestamp {
+            time: 1,
+            increment: u32::try_from(self.version).unwrap_or(u32::MAX),
+        }
     }
 
     /// The bounds of a chunk, in the hash of the shard key.
@@ -130,24 +137,27 @@ impl Layout {
     /// The rows of `config.chunks`.
     pub(crate) fn chunks(&self) -> impl Iterator<Item = Document> {
         let since = self.timestamp();
-        self.partitions.iter().enumerate().map(move |(position, partition)| {
-            let (min, max) = self.bounds(partition);
-            let shard = self.shard_of(partition.partition);
-            let name = format!("{} {}", self.collection.uuid, partition.partition);
-            let mut version = self.chunk_version();
-            version.increment = u32::try_from(position).unwrap_or(u32::MAX);
-            doc! {
-                "_id": object_id(&name),
-                "uuid": self.collection.uuid_bson(),
-                "min": min,
-                "max": max,
-                "shard": shard.clone(),
-                "lastmod": version,
-                "onCurrentShardSince": since,
-                "history": [{ "validAfter": since, "shard": shard }],
-                "estimatedSizeBytes": partition.tally.bytes,
-            }
-        })
+        self.partitions
+            .iter()
+            .enumerate()
+            .map(move |(position, partition)| {
+                let (min, max) = self.bounds(partition);
+                let shard = self.shard_of(partition.partition);
+                let name = format!("{} {}", self.collection.uuid, partition.partition);
+                let mut version = self.chunk_version();
+                version.increment = u32::try_from(position).unwrap_or(u32::MAX);
+                doc! {
+                    "_id": object_id(&name),
+                    "uuid": self.collection.uuid_bson(),
+                    "min": min,
+                    "max": max,
+                    "shard": shard.clone(),
+                    "lastmod": version,
+                    "onCurrentShardSince": since,
+                    "history": [{ "validAfter": since, "shard": shard }],
+                    "estimatedSizeBytes": partition.tally.bytes,
+                }
+            })
     }
 
     /// The bounds of a chunk read back: a token of the ring, or none at its ends.
@@ -164,7 +174,12 @@ impl Layout {
 pub(crate) async fn shards(service: &Service) -> Result<Vec<String>> {
     let mut numbers = BTreeSet::from([FIRST_SHARD]);
     for layout in Layout::sharded(service).await? {
-        numbers.extend(layout.partitions.iter().map(|partition| partition.partition));
+        numbers.extend(
+            layout
+                .partitions
+                .iter()
+                .map(|partition| partition.partition),
+        );
     }
     Ok(numbers.into_iter().map(shard_name).collect())
 }
@@ -173,7 +188,10 @@ pub(crate) async fn shards(service: &Service) -> Result<Vec<String>> {
 pub(crate) fn object_id(name: &str) -> ObjectId {
     let digest = Md5::digest(name.as_bytes());
     let mut bytes = [0; 12];
-    bytes.iter_mut().zip(digest).for_each(|(place, byte)| *place = byte);
+    bytes
+        .iter_mut()
+        .zip(digest)
+        .for_each(|(place, byte)| *place = byte);
     ObjectId::from_bytes(bytes)
 }
 
@@ -195,12 +213,17 @@ mod tests {
     fn layout(key: Document, bounds: &[(PartitionId, i64, i64)]) -> Layout {
         let mut collection = Collection::new(doc! {}).unwrap();
         collection.shard_key = (!key.is_empty()).then(|| ShardKey::new(key));
-        let partitions = bounds.iter().map(|(partition, first, last)| PartitionStatistics {
-            partition: *partition,
-            first: *first,
-            last: *last,
-            tally: Tally { items: 3, bytes: 90 },
-        });
+        let partitions = bounds
+            .iter()
+            .map(|(partition, first, last)| PartitionStatistics {
+                partition: *partition,
+                first: *first,
+                last: *last,
+                tally: Tally {
+                    items: 3,
+                    bytes: 90,
+                },
+            });
         Layout {
             namespace: Namespace::unchecked("db", "c"),
             collection,
@@ -215,10 +238,19 @@ mod tests {
         let key = doc! { "a": "hashed", "b": "hashed" };
         let layout = layout(key, &[(0, i64::MIN, -1), (4, 0, i64::MAX)]);
         let chunks: Vec<Document> = layout.chunks().collect();
-        assert_eq!(chunks[0].get_document("min"), Ok(&doc! { "a": Bson::MinKey, "b": Bson::MinKey }));
+        assert_eq!(
+            chunks[0].get_document("min"),
+            Ok(&doc! { "a": Bson::MinKey, "b": Bson::MinKey })
+        );
         assert_eq!(chunks[0].get("max"), chunks[1].get("min"));
-        assert_eq!(chunks[1].get_document("min"), Ok(&doc! { "a": 0i64, "b": Bson::MinKey }));
-        assert_eq!(chunks[1].get_document("max"), Ok(&doc! { "a": Bson::MaxKey, "b": Bson::MaxKey }));
+        assert_eq!(
+            chunks[1].get_document("min"),
+            Ok(&doc! { "a": 0i64, "b": Bson::MinKey })
+        );
+        assert_eq!(
+            chunks[1].get_document("max"),
+            Ok(&doc! { "a": Bson::MaxKey, "b": Bson::MaxKey })
+        );
         assert_eq!(chunks[1].get_str("shard"), Ok("partition-4"));
         assert_ne!(chunks[0].get("_id"), chunks[1].get("_id"));
         let (min, _) = layout.bounds(&layout.partitions[1]);

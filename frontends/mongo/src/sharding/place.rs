@@ -76,7 +76,10 @@ impl Current {
     }
 
     pub(crate) fn shard_key(&self) -> Option<&Document> {
-        self.collection.shard_key.as_ref().map(|shard_key| &shard_key.key)
+        self.collection
+            .shard_key
+            .as_ref()
+            .map(|shard_key| &shard_key.key)
     }
 
     fn check(&self, namespace: &Namespace, wanted: &Wanted) -> Result<()> {
@@ -109,9 +112,8 @@ pub(crate) async fn shard(service: &Service, namespace: &Namespace, wanted: &Wan
         if *key == wanted.key.key {
             return Ok(());
         }
-        let message = format!(
-            "sharding already enabled for collection {namespace} with another key: {key}"
-        );
+        let message =
+            format!("sharding already enabled for collection {namespace} with another key: {key}");
         return Err(Failure::new(Code::ALREADY_INITIALIZED, message));
     }
     current.check(namespace, wanted)?;
@@ -148,7 +150,10 @@ async fn create_sharded(service: &Service, namespace: &Namespace, wanted: &Wante
         partitions: wanted.partitions.unwrap_or(INITIAL_PARTITIONS),
         ..new_container(&collection)?
     };
-    let created = service.store.create_container(&namespace.container, &new).await;
+    let created = service
+        .store
+        .create_container(&namespace.container, &new)
+        .await;
     match created {
         Ok(_) => Ok(()),
         // Somebody else was quicker: what they created is sharded instead.
@@ -190,8 +195,13 @@ async fn relocate(
         (true, false) => placement.dropped_indexes.push(CORE_ID_INDEX.to_owned()),
         _ => {}
     }
-    let moved = service.store.relocate(&namespace.container, &placement).await;
-    moved.map(|_| ()).map_err(|error| failure_of(namespace, error))
+    let moved = service
+        .store
+        .relocate(&namespace.container, &placement)
+        .await;
+    moved
+        .map(|_| ())
+        .map_err(|error| failure_of(namespace, error))
 }
 
 /// Adds the index that keeps the shard key unique, if that was asked for and it is not there.

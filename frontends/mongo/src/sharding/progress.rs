@@ -16,7 +16,9 @@ pub(crate) async fn operations(service: &Service) -> Result<Vec<Document>> {
         if job.container.api != API {
             continue;
         }
-        let namespace = Namespace { container: job.container.clone() };
+        let namespace = Namespace {
+            container: job.container.clone(),
+        };
         match &job.task {
             Task::Relocate => operations.push(relocation(service, &namespace, &job).await?),
             Task::BuildIndex { index } => operations.push(doc! {
@@ -46,7 +48,9 @@ pub(crate) async fn operations(service: &Service) -> Result<Vec<Document>> {
 async fn relocation(service: &Service, namespace: &Namespace, job: &Job) -> Result<Document> {
     let layout = Layout::of(service, namespace).await?;
     let target = layout.as_ref().and_then(|layout| layout.moving_to.as_ref());
-    let key = target.and_then(|target| target.shard_key.as_ref()).map(|key| key.key.clone());
+    let key = target
+        .and_then(|target| target.shard_key.as_ref())
+        .map(|key| key.key.clone());
     let was_sharded = layout.as_ref().is_some_and(Layout::is_sharded);
     let command = match (&key, was_sharded) {
         (None, _) => "unshardCollection",
@@ -57,7 +61,11 @@ async fn relocation(service: &Service, namespace: &Namespace, job: &Job) -> Resu
     if let Some(key) = key {
         originating.insert("key", key);
     }
-    let bytes: i64 = layout.iter().flat_map(|l| &l.partitions).map(|p| p.tally.bytes).sum();
+    let bytes: i64 = layout
+        .iter()
+        .flat_map(|l| &l.partitions)
+        .map(|p| p.tally.bytes)
+        .sum();
     Ok(doc! {
         "type": "op",
         "desc": format!("ReshardingMetricsRecipientService-{}", job.id),

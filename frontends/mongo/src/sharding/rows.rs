@@ -16,7 +16,9 @@ use crate::service::Service;
 /// Stores a document in place of the one with the same `_id`.
 pub(crate) async fn put(service: &Service, namespace: &Namespace, row: &Document) -> Result<()> {
     create_if_missing(service, namespace).await?;
-    let id = row.get("_id").ok_or_else(|| bad_value("the document has no _id"))?;
+    let id = row
+        .get("_id")
+        .ok_or_else(|| bad_value("the document has no _id"))?;
     let body = crate::batch::encode(row)?;
     let stored = service.store.run(&[], |transaction| {
         let (name, id, body) = (namespace.container.clone(), id.clone(), body.clone());
@@ -42,7 +44,9 @@ pub(crate) async fn get(
         return Ok(None);
     };
     let collection = Collection::decode(&container.definition.schema)?;
-    let item = transaction.read(&container, &collection.locate_id(id)).await?;
+    let item = transaction
+        .read(&container, &collection.locate_id(id))
+        .await?;
     let row = item.map(|item| Document::from_reader(item.body.as_ref()));
     Ok(row.transpose()?)
 }
@@ -87,7 +91,11 @@ async fn create_if_missing(service: &Service, namespace: &Namespace) -> Result<(
     if find(&mut transaction, namespace).await?.is_some() {
         return Ok(());
     }
-    match service.store.create_container(&namespace.container, &new).await {
+    match service
+        .store
+        .create_container(&namespace.container, &new)
+        .await
+    {
         Ok(_) | Err(CoreError::AlreadyExists(_)) => Ok(()),
         Err(error) => Err(error.into()),
     }

@@ -92,7 +92,9 @@ pub(crate) async fn cluster_catalog(
             row.insert("shardKey", shard_key.key.clone());
         }
         if with_shards {
-            let shards = shares(layout).into_iter().map(|share| Bson::String(share.shard));
+            let shards = shares(layout)
+                .into_iter()
+                .map(|share| Bson::String(share.shard));
             row.insert("shards", shards.collect::<Vec<_>>());
         }
         row

@@ -56,7 +56,9 @@ impl Default for Slot {
 impl Slot {
     /// A transaction that begins now; `slot` is where it will lie.
     pub(crate) fn open(number: i64, transaction: Transaction, slot: Weak<Mutex<Self>>) -> Self {
-        let deadline = transaction.deadline().unwrap_or_else(tokio::time::Instant::now);
+        let deadline = transaction
+            .deadline()
+            .unwrap_or_else(tokio::time::Instant::now);
         let timer = tokio::spawn(async move {
             tokio::time::sleep_until(deadline).await;
             let Some(slot) = slot.upgrade() else {

@@ -9,11 +9,11 @@ use tessera_core::locator::Locator;
 use tessera_mongo_language::error::Code;
 use tessera_mongo_language::update::Update;
 
+use crate::data::Data;
 use crate::execute::query::Query;
 use crate::execute::scanner::Counts;
 use crate::execute::{Execution, Row, decode};
 use crate::failure::{Failure, Result};
-use crate::service::Service;
 use crate::write::document::NewDocument;
 use crate::write::store;
 use crate::write::target::Target;
@@ -76,7 +76,10 @@ impl Change {
         transaction: &mut Transaction,
         target: &Target,
     ) -> Result<Progress> {
-        let plan = self.query.plan(transaction, &target.container, &target.collection).await?;
+        let plan = self
+            .query
+            .plan(transaction, &target.container, &target.collection)
+            .await?;
         Ok(Progress {
             execution: Execution::new(Arc::clone(&self.query), plan),
             written: HashSet::new(),
@@ -87,7 +90,7 @@ impl Change {
     /// Changes the next documents, at most `most`.
     pub(crate) async fn step(
         &self,
-        service: &Service,
+        data: &Data,
         transaction: &mut Transaction,
         target: &Target,
         (progress, most): (&mut Progress, u64),
@@ -97,11 +100,15 @@ impl Change {
         while changed.matched < most {
             let wanted = usize::try_from(most - changed.matched).unwrap_or(1);
             let container = &target.container;
-            let found = progress.execution.next(transaction, container, wanted).await?;
+            let found = progress
+                .execution
+                .next(transaction, container, wanted)
+                .await?;
             let Some(row) = found else {
                 break;
             };
-            self.change_row(service, transaction, target, (progress, &mut changed, row)).await?;
+            self.change_row(data, transaction, target, (progress, &mut changed, row))
+                .await?;
         }
         progress.is_done = !self.multi || changed.matched < most;
         changed.counts = progress.execution.counts();
@@ -110,7 +117,7 @@ impl Change {
 
     async fn change_row(
         &self,
-        service: &Service,
+        data: &Data,
         transaction: &mut Transaction,
         target: &Target,
         (progress, changed, row): (&mut Progress, &mut Changed, Row),
@@ -135,7 +142,7 @@ impl Change {
                 if applied.modified {
                     let old = (&item, &before);
                     let new = (&after, self.bypass_validation);
-                    let stored = store::replace(service, transaction, target, old, new).await?;
+                    let stored = store::replace(data, transaction, target, old, new).await?;
                     changed.modified += 1;
                     if self.multi {
                         progress.written.insert(stored.locator);
@@ -151,14 +158,16 @@ impl Change {
     /// Changes the document at `locator`, which is all that the query can find.
     pub(crate) async fn change_one(
         &self,
-        service: &Service,
+        data: &Data,
         transaction: &mut Transaction,
         target: &Target,
     ) -> Result<Changed> {
         let mut progress = self.begin(transaction, target).await?;
-        let mut changed = self.step(service, transaction, target, (&mut progress, 1)).await?;
+        let mut changed = self
+            .step(data, transaction, target, (&mut progress, 1))
+            .await?;
         if changed.matched == 0 {
-            self.upsert(service, transaction, target, &mut changed).await?;
+            self.upsert(data, transaction, target, &mut changed).await?;
         }
         Ok(changed)
     }
@@ -166,7 +175,7 @@ impl Change {
     /// Inserts the document that an update makes of nothing, if it is to.
     pub(crate) async fn upsert(
         &self,
-        service: &Service,
+        data: &Data,
         transaction: &mut Transaction,
         target: &Target,
         changed: &mut Changed,
@@ -194,7 +203,7 @@ impl Change {
         }
         let new = NewDocument::updated(&document)?;
         let bypass = self.bypass_validation;
-        let item = store::insert(service, transaction, target, &new, bypass).await?;
+        let item = store::insert(data, transaction, target, &new, bypass).await?;
         changed.upserted = Some(new.id);
         changed.after = Some(decode(&item.body)?);
         Ok(())
@@ -216,4 +225,3 @@ pub(crate) fn lost_race(change: &Change, failure: &Failure) -> bool {
     let upsert = matches!(change.kind, Kind::Update { upsert: true, .. });
     upsert && failure.code() == Code::DUPLICATE_KEY
 }
-

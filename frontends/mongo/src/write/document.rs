@@ -1,7 +1,7 @@
 //! A document on its way into a collection: checked, with its `_id` first.
 
 use bson::oid::ObjectId;
-use bson::raw::RawBsonRef;
+use bson::raw::{RawBsonRef, cstr};
 use bson::spec::ElementType;
 use bson::{Bson, RawDocument};
 use bytes::Bytes;
@@ -43,7 +43,9 @@ impl NewDocument {
 
     /// Checks a document that an update made.
     pub(crate) fn updated(document: &bson::Document) -> Result<Self> {
-        let id = document.get("_id").ok_or_else(|| bad_value("the document has no _id"))?;
+        let id = document
+            .get("_id")
+            .ok_or_else(|| bad_value("the document has no _id"))?;
         check_id(id.element_type())?;
         let first = document.keys().next().is_some_and(|name| name == "_id");
         let encoded = if first {
@@ -100,7 +102,7 @@ fn rewrite(
     };
     let mut body = bson::RawDocumentBuf::new();
     let raw = bson::RawBson::try_from(id.clone()).map_err(|_| not_bson())?;
-    body.append(c"_id", raw);
+    body.append(cstr!("_id"), raw);
     for element in sent.iter_elements() {
         let element = element.map_err(|_| not_bson())?;
         let value = element.value().map_err(|_| not_bson())?;
@@ -129,7 +131,9 @@ pub(crate) fn check_size(bytes: usize) -> Result<()> {
     if bytes > MAX_DOCUMENT_BYTES {
         return Err(Error::new(
             Code::BSON_OBJECT_TOO_LARGE,
-            format!("object to insert too large. size in bytes: {bytes}, max size: {MAX_DOCUMENT_BYTES}"),
+            format!(
+                "object to insert too large. size in bytes: {bytes}, max size: {MAX_DOCUMENT_BYTES}"
+            ),
         ));
     }
     Ok(())
@@ -155,7 +159,9 @@ fn check_id_fields(id: &RawDocument) -> Result<()> {
         if name.starts_with('$') {
             return Err(Error::new(
                 Code::DOLLAR_PREFIXED_FIELD_NAME,
-                format!("_id fields may not contain '$'-prefixed fields: {name} is not valid for storage."),
+                format!(
+                    "_id fields may not contain '$'-prefixed fields: {name} is not valid for storage."
+                ),
             ));
         }
     }
@@ -166,7 +172,9 @@ fn check_id_fields(id: &RawDocument) -> Result<()> {
 fn check_value(value: RawBsonRef<'_>, depth: usize) -> Result<()> {
     let inner = match value {
         RawBsonRef::Document(inner) => inner,
-        RawBsonRef::Array(inner) => RawDocument::from_bytes(inner.as_bytes()).map_err(|_| not_bson())?,
+        RawBsonRef::Array(inner) => {
+            RawDocument::from_bytes(inner.as_bytes()).map_err(|_| not_bson())?
+        }
         RawBsonRef::JavaScriptCodeWithScope(code) => code.scope,
         _ => return Ok(()),
     };
@@ -184,14 +192,18 @@ fn check_depth(document: &bson::Document, depth: usize) -> Result<()> {
     if depth > MAX_DEPTH {
         return Err(too_deep());
     }
-    document.values().try_for_each(|value| check_value_depth(value, depth))
+    document
+        .values()
+        .try_for_each(|value| check_value_depth(value, depth))
 }
 
 fn check_value_depth(value: &Bson, depth: usize) -> Result<()> {
     match value {
         Bson::Document(inner) => check_depth(inner, depth + 1),
         Bson::Array(_) if depth >= MAX_DEPTH => Err(too_deep()),
-        Bson::Array(inner) => inner.iter().try_for_each(|value| check_value_depth(value, depth + 1)),
+        Bson::Array(inner) => inner
+            .iter()
+            .try_for_each(|value| check_value_depth(value, depth + 1)),
         _ => Ok(()),
     }
 }
@@ -211,7 +223,10 @@ mod tests {
 
     use super::*;
 
-    const NOW: bson::Timestamp = bson::Timestamp { time: 9, increment: 1 };
+    const NOW: bson::Timestamp = bson::Timestamp {
+        time: 9,
+        increment: 1,
+    };
 
     fn insert(document: &Document) -> Result<NewDocument> {
         NewDocument::insert(&RawDocumentBuf::try_from(document).unwrap(), NOW)
@@ -233,7 +248,10 @@ mod tests {
 
     #[test]
     fn empty_timestamps_of_the_document_itself_get_the_time() {
-        let empty = bson::Timestamp { time: 0, increment: 0 };
+        let empty = bson::Timestamp {
+            time: 0,
+            increment: 0,
+        };
         let found = stored(doc! { "_id": 1, "t": empty, "d": { "t": empty } });
         assert_eq!(found, doc! { "_id": 1, "t": NOW, "d": { "t": empty } });
     }

@@ -31,7 +31,10 @@ pub(crate) fn of_value(namespace: &Namespace, spec: &IndexSpec, value: &Document
     let collation = if spec.collation.is_simple() {
         String::new()
     } else {
-        format!(" collation: {}", ShownDocument(&spec.collation.to_document()))
+        format!(
+            " collation: {}",
+            ShownDocument(&spec.collation.to_document())
+        )
     };
     let message = format!(
         "E11000 duplicate key error collection: {namespace} index: {}{collation} dup key: {}",

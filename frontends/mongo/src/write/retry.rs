@@ -14,11 +14,11 @@ use tessera_core::name::ContainerName;
 use tessera_core::{Error as CoreError, Transaction};
 use tessera_mongo_language::error::{Code, Error};
 
+use crate::data::Data;
 use crate::execute::decode;
 use crate::failure::{Failure, Result};
 use crate::logical::SessionId;
 use crate::request::Request;
-use crate::service::Service;
 
 /// The API under which the server keeps what no client sees.
 const SYSTEM_API: &str = "mongo-system";
@@ -69,12 +69,14 @@ impl Record {
     /// Reads what a transaction knows of a numbered command. [`Code::TRANSACTION_TOO_OLD`] if its
     /// session has begun a later one.
     pub(crate) async fn load(
-        service: &Service,
+        data: &Data,
         transaction: &mut Transaction,
         numbered: Numbered,
     ) -> Result<Self> {
-        let container = container(service, transaction).await?;
-        let stored = transaction.read(&container, &locator(numbered.session)).await?;
+        let container = container(data, transaction).await?;
+        let stored = transaction
+            .read(&container, &locator(numbered.session))
+            .await?;
         let (mut done, mut ended) = (BTreeMap::new(), None);
         if let Some(item) = &stored {
             let record = decode(&item.body)?;
@@ -85,7 +87,13 @@ impl Record {
             if number == numbered.number {
                 done = statements(&record);
                 let committed = record.get_bool("c").ok();
-                ended = committed.map(|yes| if yes { Ended::Committed } else { Ended::Aborted });
+                ended = committed.map(|yes| {
+                    if yes {
+                        Ended::Committed
+                    } else {
+                        Ended::Aborted
+                    }
+                });
             }
         }
         Ok(Self {
@@ -128,9 +136,9 @@ impl Record {
 }
 
 /// Makes sure that records can be kept: a transaction must be younger than where they are.
-pub(crate) async fn prepare(service: &Service) -> Result<()> {
-    let mut transaction = service.store.begin().await?;
-    match container(service, &mut transaction).await {
+pub(crate) async fn prepare(data: &Data) -> Result<()> {
+    let mut transaction = data.store.begin().await?;
+    match container(data, &mut transaction).await {
         Err(failure) if failure.code() != Code::WRITE_CONFLICT => Err(failure),
         _ => Ok(()),
     }
@@ -138,11 +146,11 @@ pub(crate) async fn prepare(service: &Service) -> Result<()> {
 
 /// Lets a transaction record its own commit.
 pub(crate) async fn record_commit(
-    service: &Service,
+    data: &Data,
     transaction: &mut Transaction,
     numbered: Numbered,
 ) -> Result<()> {
-    let mut record = Record::load(service, transaction, numbered).await?;
+    let mut record = Record::load(data, transaction, numbered).await?;
     if record.ended.is_some() {
         return Err(CoreError::Conflict.into());
     }
@@ -151,19 +159,21 @@ pub(crate) async fn record_commit(
 }
 
 /// Whether a transaction is known to be committed.
-pub(crate) async fn committed(service: &Service, numbered: Numbered) -> Result<bool> {
-    prepare(service).await?;
-    let mut transaction = service.store.begin().await?;
-    let record = Record::load(service, &mut transaction, numbered).await?;
+pub(crate) async fn committed(data: &Data, numbered: Numbered) -> Result<bool> {
+    prepare(data).await?;
+    let mut transaction = data.store.begin().await?;
+    let record = Record::load(data, &mut transaction, numbered).await?;
     Ok(record.ended == Some(Ended::Committed))
 }
 
 /// Finds out whether a transaction was committed, for good: one that was not gets a record that its
 /// commit, should it still be under way, conflicts with.
-pub(crate) async fn fence(service: &Service, numbered: Numbered) -> Result<bool> {
-    let outcome = service.store.run(&[], |transaction| {
+pub(crate) async fn fence(data: &Data, numbered: Numbered) -> Result<bool> {
+    let handle = data.clone();
+    let outcome = data.store.run(&[], move |transaction| {
+        let data = handle.clone();
         Box::pin(async move {
-            let mut record = Record::load(service, transaction, numbered).await?;
+            let mut record = Record::load(&data, transaction, numbered).await?;
             if record.ended.is_none() {
                 record.ended = Some(Ended::Aborted);
                 record.save(transaction).await?;
@@ -193,12 +203,16 @@ fn name() -> ContainerName {
 }
 
 /// Where records are kept; made when the first is.
-async fn container(service: &Service, transaction: &mut Transaction) -> Result<Arc<Container>> {
+async fn container(data: &Data, transaction: &mut Transaction) -> Result<Arc<Container>> {
     match transaction.container(&name()).await {
         Err(CoreError::NotFound(_)) => {}
         found => return Ok(found?),
     }
-    match service.store.create_container(&name(), &NewContainer::default()).await {
+    match data
+        .store
+        .create_container(&name(), &NewContainer::default())
+        .await
+    {
         // The transaction is older than the container: it begins anew and finds it.
         Ok(_) | Err(CoreError::AlreadyExists(_)) => Err(CoreError::Conflict.into()),
         Err(error) => Err(error.into()),

@@ -7,9 +7,9 @@ use tessera_core::item::{Item, NewItem};
 use tessera_core::reading::{PageRequest, Span};
 use tessera_mongo_language::error::{Code, Error};
 
+use crate::data::Data;
 use crate::execute::decode;
 use crate::failure::{Failure, Result};
-use crate::service::Service;
 use crate::write::document::NewDocument;
 use crate::write::target::Target;
 use crate::write::{duplicate, validate};
@@ -19,7 +19,7 @@ const EVICTION_STEP: usize = 64;
 
 /// Stores a document that is new.
 pub(crate) async fn insert(
-    service: &Service,
+    data: &Data,
     transaction: &mut Transaction,
     target: &Target,
     new: &NewDocument,
@@ -29,7 +29,7 @@ pub(crate) async fn insert(
     if collection.validator.is_some() && !bypass_validation {
         validate::check(collection, &decode(&new.body)?, None)?;
     }
-    let sequence = service.store.clock().next_version(0);
+    let sequence = data.store.clock().next_version(0);
     let body = RawDocument::from_bytes(&new.body)?;
     let locator = collection.locate(&new.id, body, sequence)?;
     let item = NewItem::new(locator, new.body.clone());
@@ -37,14 +37,14 @@ pub(crate) async fn insert(
     let stored = stored.map_err(|error| duplicate::failure(target, &new.body, error))?;
     if collection.capped.is_some() {
         make_room(transaction, target, &stored).await?;
-        service.data.capped_writes.send_modify(|count| *count += 1);
+        data.capped_writes.send_modify(|count| *count += 1);
     }
     Ok(stored)
 }
 
 /// Stores a document in place of one that was read in the same transaction.
 pub(crate) async fn replace(
-    service: &Service,
+    data: &Data,
     transaction: &mut Transaction,
     target: &Target,
     (old, before): (&Item, &Document),
@@ -67,7 +67,7 @@ pub(crate) async fn replace(
     }
     // The document moves to another logical partition.
     transaction.remove(&target.container, old).await?;
-    insert(service, transaction, target, &new, true).await
+    insert(data, transaction, target, &new, true).await
 }
 
 /// Removes a document that was read in the same transaction.
@@ -96,7 +96,9 @@ async fn make_room(transaction: &mut Transaction, target: &Target, newest: &Item
             max_items: EVICTION_STEP,
             ..PageRequest::default()
         };
-        let page = transaction.scan(&target.container, &Span::All, &request).await?;
+        let page = transaction
+            .scan(&target.container, &Span::All, &request)
+            .await?;
         let before = items;
         for oldest in page.items {
             let over = capped.max.is_some_and(|max| items > max) || size > capped.size;
@@ -116,14 +118,13 @@ async fn make_room(transaction: &mut Transaction, target: &Target, newest: &Item
 
 /// How many documents a capped collection holds and how many bytes they have, `newest` among them,
 /// which is all that the store's own count lacks unless this transaction wrote more.
-async fn held(
-    transaction: &mut Transaction,
-    target: &Target,
-    newest: &Item,
-) -> Result<(i64, i64)> {
+async fn held(transaction: &mut Transaction, target: &Target, newest: &Item) -> Result<(i64, i64)> {
     let storage = target.container.storage();
     let work = transaction.meter().partitions().iter();
-    let written: usize = work.filter(|(s, ..)| *s == storage).map(|(_, _, w)| w.written).sum();
+    let written: usize = work
+        .filter(|(s, ..)| *s == storage)
+        .map(|(_, _, w)| w.written)
+        .sum();
     if written > 1 {
         return counted(transaction, target).await;
     }
@@ -146,7 +147,9 @@ async fn counted(transaction: &mut Transaction, target: &Target) -> Result<(i64,
             continuation: continuation.take(),
             ..PageRequest::default()
         };
-        let page = transaction.scan(&target.container, &Span::All, &request).await?;
+        let page = transaction
+            .scan(&target.container, &Span::All, &request)
+            .await?;
         for item in &page.items {
             items += 1;
             size += signed(item.body.len());

@@ -8,8 +8,8 @@ use tessera_core::{Error as CoreError, Transaction};
 use tessera_mongo_language::error::Code;
 
 use crate::collection::{CORE_ID_INDEX, Collection, Namespace};
+use crate::data::Data;
 use crate::failure::{Failure, Result};
-use crate::service::Service;
 use crate::transaction::Scope;
 
 /// A collection with where its documents are.
@@ -23,7 +23,7 @@ pub(crate) struct Target {
 impl Target {
     /// The collection or view of this name; none if there is none.
     pub(crate) async fn find(
-        service: &Service,
+        data: &Data,
         transaction: &mut Transaction,
         namespace: &Namespace,
     ) -> Result<Option<Self>> {
@@ -31,7 +31,7 @@ impl Target {
             Err(CoreError::NotFound(_)) => return Ok(None),
             container => container?,
         };
-        let collection = service.data.collections.of(&container.definition)?;
+        let collection = data.collections.of(&container.definition)?;
         Ok(Some(Self {
             namespace: namespace.clone(),
             container,
@@ -41,12 +41,15 @@ impl Target {
 
     /// The collection that a write goes to: views take none.
     pub(crate) async fn for_write(
-        service: &Service,
+        data: &Data,
         transaction: &mut Transaction,
         namespace: &Namespace,
     ) -> Result<Option<Self>> {
-        let found = Self::find(service, transaction, namespace).await?;
-        if found.as_ref().is_some_and(|target| target.collection.view.is_some()) {
+        let found = Self::find(data, transaction, namespace).await?;
+        if found
+            .as_ref()
+            .is_some_and(|target| target.collection.view.is_some())
+        {
             return Err(on_view(namespace));
         }
         Ok(found)
@@ -61,13 +64,16 @@ pub(crate) fn on_view(namespace: &Namespace) -> Failure {
 
 /// Creates a collection, in the session's transaction if there is one.
 pub(crate) async fn create(
-    service: &Service,
+    data: &Data,
     scope: &mut Scope,
     namespace: &Namespace,
     collection: &Collection,
 ) -> Result<()> {
     let new = new_container(collection)?;
-    match scope.create_container(service, &namespace.container, &new).await {
+    match scope
+        .create_container(data, &namespace.container, &new)
+        .await
+    {
         Ok(_) => Ok(()),
         Err(CoreError::AlreadyExists(_)) => {
             let message = format!("Collection {namespace} already exists.");
@@ -100,13 +106,13 @@ pub(crate) fn new_container(collection: &Collection) -> Result<NewContainer> {
 
 /// Creates a collection without options if there is none: the first write to a name makes one.
 pub(crate) async fn create_if_missing(
-    service: &Service,
+    data: &Data,
     scope: &mut Scope,
     namespace: &Namespace,
 ) -> Result<()> {
     namespace.check_creatable()?;
     let collection = Collection::new(bson::Document::new())?;
-    match create(service, scope, namespace, &collection).await {
+    match create(data, scope, namespace, &collection).await {
         Err(failure) if failure.code() == Code::NAMESPACE_EXISTS => Ok(()),
         created => created,
     }

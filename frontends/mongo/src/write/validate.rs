@@ -64,7 +64,9 @@ fn operator_details(filter: &Document, document: &Document) -> Document {
         Bson::Document(operators) => operators.keys().next().cloned(),
         _ => None,
     };
-    let operator = operator.filter(|name| name.starts_with('$')).unwrap_or("$eq".to_owned());
+    let operator = operator
+        .filter(|name| name.starts_with('$'))
+        .unwrap_or("$eq".to_owned());
     let mut details = doc! { "operatorName": operator, "specifiedAs": filter.clone() };
     match document.get(path) {
         Some(value) => {
@@ -96,7 +98,8 @@ fn unsatisfied(schema: &Document, document: &Document) -> Vec<Bson> {
         match (keyword.as_str(), rule) {
             ("required", Bson::Array(names)) => {
                 let missing = names.iter().filter(|name| {
-                    name.as_str().is_some_and(|name| !document.contains_key(name))
+                    name.as_str()
+                        .is_some_and(|name| !document.contains_key(name))
                 });
                 entry.insert("missingProperties", missing.cloned().collect::<Vec<_>>());
             }
