@@ -68,7 +68,7 @@ pub(crate) enum Scope {
 /// A session's transaction while one of its statements runs.
 pub(crate) struct Joined {
     slot: OwnedMutexGuard<Slot>,
-    /// Whether nothing of the transaction has been seen or done yet, so that it may begin anew.
+    /// Whether nothing of the transaction was done or answered yet, so that it may begin anew.
     untouched: bool,
     /// Whether the statement has gone well; otherwise the transaction ends with it.
     succeeded: bool,
@@ -342,10 +342,7 @@ impl Scope {
     pub(crate) async fn reader(&mut self, data: &Data) -> Result<Reader<'_>> {
         match self {
             Self::Alone => Ok(Reader::Own(data.store.begin().await?)),
-            Self::Joined(joined) => {
-                joined.untouched = false;
-                Ok(Reader::Shared(joined.transaction()?))
-            }
+            Self::Joined(joined) => Ok(Reader::Shared(joined.transaction()?)),
         }
     }
 

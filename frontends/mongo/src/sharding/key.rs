@@ -1,8 +1,11 @@
 //! Shard keys: which patterns are allowed, and what they ask of the indexes beside them.
 
 use bson::{Bson, Document, doc};
+use tessera_mongo_language::collation::Collation;
+use tessera_mongo_language::compare;
 use tessera_mongo_language::error::{Code, Error, Result, bad_value};
 
+use crate::collection::ShardKey;
 use crate::index::IndexSpec;
 
 /// The most fields that a shard key has.
@@ -112,6 +115,39 @@ pub(crate) fn check_unique_index(index: &Document, shard_key: &Document, code: C
     Err(Error::new(code, message))
 }
 
+/// Refuses a change of a document's shard key.
+pub(crate) fn check_unmoved(key: &ShardKey, before: &Document, after: &Document) -> Result<()> {
+    for path in &key.paths {
+        let (old, new) = (at(before, path), at(after, path));
+        let same = match (old, new) {
+            (Some(old), Some(new)) => compare::equal(old, new, &Collation::default()),
+            (old, new) => old.is_none() && new.is_none(),
+        };
+        if !same {
+            return Err(Error::new(
+                Code::IMMUTABLE_FIELD,
+                format!(
+                    "the update would change the shard key field '{path}': that takes a \
+                     transaction, or a single update with retryWrites"
+                ),
+            ));
+        }
+    }
+    Ok(())
+}
+
+fn at<'a>(document: &'a Document, path: &str) -> Option<&'a Bson> {
+    let (first, rest) = match path.split_once('.') {
+        Some((first, rest)) => (first, Some(rest)),
+        None => (path, None),
+    };
+    match (document.get(first)?, rest) {
+        (value, None) => Some(value),
+        (Bson::Document(inner), Some(rest)) => at(inner, rest),
+        (_, Some(_)) => None,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -183,6 +219,23 @@ mod tests {
         assert!(asked.extends(&asked.key));
         assert!(!asked.extends(&doc! { "b": "hashed" }));
         assert!(!asked.extends(&doc! { "a": "hashed", "b": "hashed", "c": "hashed" }));
+    }
+
+    #[test]
+    fn a_shard_key_stays_what_it_is() {
+        let key = ShardKey::new(doc! { "a.b": "hashed", "c": "hashed" });
+        let before = doc! { "a": { "b": 1 }, "c": "x", "d": 1 };
+        for (after, allowed) in [
+            (doc! { "a": { "b": 1 }, "c": "x", "d": 2 }, true),
+            (doc! { "a": { "b": 1.0 }, "c": "x" }, true),
+            (doc! { "a": { "b": 2 }, "c": "x" }, false),
+            (doc! { "a": 1, "c": "x" }, false),
+            (doc! { "a": { "b": 1 } }, false),
+        ] {
+            let checked = check_unmoved(&key, &before, &after);
+            assert_eq!(checked.is_ok(), allowed, "{after}");
+            assert!(checked.is_ok() || checked.unwrap_err().code == Code(66));
+        }
     }
 
     #[test]

@@ -17,5 +17,5 @@ pub(crate) mod statistics;
 
 pub(crate) use cluster::COMMANDS as CLUSTER_COMMANDS;
 pub(crate) use collections::COMMANDS as COLLECTION_COMMANDS;
-pub(crate) use key::check_unique_index;
+pub(crate) use key::{check_unique_index, check_unmoved};
 pub(crate) use progress::operations;

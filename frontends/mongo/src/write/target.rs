@@ -18,6 +18,8 @@ pub(crate) struct Target {
     pub(crate) namespace: Namespace,
     pub(crate) container: Arc<Container>,
     pub(crate) collection: Arc<Collection>,
+    /// Whether a document may get another shard key, and so another place.
+    pub(crate) may_move: bool,
 }
 
 impl Target {
@@ -36,6 +38,7 @@ impl Target {
             namespace: namespace.clone(),
             container,
             collection,
+            may_move: false,
         }))
     }
 
