@@ -1,5 +1,6 @@
 //! What all connections share.
 
+use std::net::SocketAddr;
 use std::time::Instant;
 
 use tessera_core::Store;
@@ -15,8 +16,8 @@ pub struct MongoConfig {
     pub replica_set: Option<String>,
     /// Allow commands that only tests need.
     pub test_commands: bool,
-    /// Where clients reach the server, as `host:port`.
-    pub address: String,
+    /// Where clients reach it, if that is known.
+    pub address: Option<SocketAddr>,
     /// Let nobody do anything before they have said who they are.
     pub requires_authentication: bool,
 }

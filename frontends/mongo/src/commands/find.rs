@@ -11,6 +11,7 @@ use crate::collection::{Collection, Namespace};
 use crate::command::Command;
 use crate::commands::{asked, fast, view};
 use crate::cursor::{Cursor, Rows as _, Tail};
+use crate::execute::computed::{self, ComputedRows};
 use crate::execute::query::Query;
 use crate::execute::{Execution, FindRows};
 use crate::failure::Result;
@@ -21,6 +22,7 @@ use crate::reply::Reply;
 use crate::request::Request;
 use crate::service::Service;
 use crate::session::Session;
+use crate::sharding::config;
 use crate::write::target::Target;
 
 pub(crate) const COMMANDS: &[Command] = &[Command::new(
@@ -76,6 +78,11 @@ pub(crate) struct Delivery {
 }
 
 async fn run(service: &Service, session: &mut Session, request: &Request<'_>) -> Result<Reply> {
+    if request.database == config::DATABASE
+        && let Some(reply) = find_computed(service, request).await?
+    {
+        return Ok(reply);
+    }
     if let Some(reply) = fast::find(service, session, request).await? {
         return Ok(reply);
     }
@@ -145,6 +152,37 @@ async fn run(service: &Service, session: &mut Session, request: &Request<'_>) ->
         0
     };
     Ok(batch.reply(Turn::First, id, &namespace.to_string())?.into())
+}
+
+/// The answer of a collection that is computed; none of any other.
+async fn find_computed(service: &Service, request: &Request<'_>) -> Result<Option<Reply>> {
+    let namespace = Namespace::new(request.database, request.collection()?)?;
+    let fields = Fields::of(request, FIELDS)?;
+    let delivery = Delivery::read(&fields)?;
+    let Some(documents) = config::documents(service, &namespace).await? else {
+        return Ok(None);
+    };
+    let found = computed::answer(&query(service, &fields, None)?, documents)?;
+    let mut rows = ComputedRows {
+        documents: found.into(),
+    };
+    let mut batch = Batch::new();
+    let done = rows.take(&mut batch, delivery.batch_size)?;
+    let id = if done || delivery.single_batch {
+        0
+    } else {
+        service.data.cursors.keep(Cursor {
+            namespace: namespace.to_string(),
+            rows: Box::new(rows),
+            session: request.generic.session,
+            transaction: None,
+            never_expires: delivery.never_expires,
+            tail: None,
+            command: asked::owned(request.body)?,
+        })?
+    };
+    let reply = batch.reply(Turn::First, id, &namespace.to_string())?;
+    Ok(Some(reply.into()))
 }
 
 impl Delivery {

@@ -8,6 +8,7 @@ mod find;
 mod insert;
 pub(crate) mod server;
 mod statements;
+mod transactions;
 mod update;
 mod view;
 
@@ -23,6 +24,7 @@ const FAMILIES: &[&[Command]] = &[
     server::COMMANDS,
     crate::sharding::CLUSTER_COMMANDS,
     crate::sharding::COLLECTION_COMMANDS,
+    transactions::COMMANDS,
     update::COMMANDS,
 ];
 

@@ -12,7 +12,7 @@ use crate::reply::Reply;
 use crate::request::Request;
 use crate::service::Service;
 use crate::sharding::config;
-use crate::sharding::layout::{Layout, object_id, shards};
+use crate::sharding::layout::{Layout, address, object_id, shards};
 use crate::sharding::rows;
 
 pub(crate) const COMMANDS: &[Command] = &[
@@ -127,7 +127,7 @@ async fn list_shards(service: &Service, request: &Request<'_>) -> Result<Reply> 
 }
 
 async fn shard_map(service: &Service) -> Result<Reply> {
-    let address = service.config.address.clone();
+    let address = address(service);
     let mut map = doc! { "config": format!("config/{address}") };
     let mut hosts = doc! { address.clone(): "config" };
     for shard in shards(service).await? {

@@ -16,7 +16,7 @@ use crate::collection::Namespace;
 use crate::commands::server::MONGODB_VERSION;
 use crate::failure::{Failure, Result};
 use crate::service::Service;
-use crate::sharding::layout::{Layout, object_id, shard_name, shards, uuid};
+use crate::sharding::layout::{Layout, address, object_id, shard_name, shards, uuid};
 use crate::sharding::rows;
 
 /// The database.
@@ -168,7 +168,7 @@ async fn databases(service: &Service) -> Result<Vec<Document>> {
 }
 
 async fn shard_rows(service: &Service) -> Result<Vec<Document>> {
-    let address = &service.config.address;
+    let address = address(service);
     let rows = shards(service).await?.into_iter().map(|shard| {
         doc! {
             "_id": shard.clone(),
@@ -186,7 +186,7 @@ async fn routers(service: &Service) -> Result<Vec<Document>> {
     let now = i64::try_from(service.store.clock().now_ms()).unwrap_or(i64::MAX);
     let up = i64::try_from(service.started.elapsed().as_secs()).unwrap_or(i64::MAX);
     Ok(vec![doc! {
-        "_id": service.config.address.clone(),
+        "_id": address(service),
         "advisoryHostFQDNs": [],
         "created": DateTime::from_millis(now - up * 1_000),
         "mongoVersion": format!("{major}.{minor}.{patch}"),

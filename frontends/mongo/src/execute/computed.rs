@@ -1,0 +1,80 @@
+//! Queries on collections that are computed and not stored, as those of the database `config`: all
+//! documents are at hand, so they are only looked through.
+
+use std::cmp::Ordering;
+use std::collections::VecDeque;
+
+use bson::Document;
+use tessera_core::Transaction;
+use tessera_core::engine::BoxFuture;
+
+use crate::batch::{Batch, encode};
+use crate::cursor::Rows;
+use crate::data::Data;
+use crate::execute::query::Query;
+use crate::failure::Result;
+
+/// What a query answers of these documents.
+pub(crate) fn answer(query: &Query, documents: Vec<Document>) -> Result<Vec<Document>> {
+    let mut found = Vec::new();
+    for document in documents {
+        if let Some(position) = query.filter.matches_with_position(&document)? {
+            found.push((document, position));
+        }
+    }
+    if let Some(sort) = &query.sort {
+        let mut failed = None;
+        found.sort_by(|(a, _), (b, _)| {
+            let order = sort.compare(a, b);
+            order.unwrap_or_else(|error| {
+                failed.get_or_insert(error);
+                Ordering::Equal
+            })
+        });
+        failed.map_or(Ok(()), Err)?;
+    }
+    let skip = usize::try_from(query.skip).unwrap_or(usize::MAX);
+    let limit = query.limit.map_or(usize::MAX, |limit| {
+        usize::try_from(limit).unwrap_or(usize::MAX)
+    });
+    let wanted = found.into_iter().skip(skip).take(limit);
+    let projected = wanted.map(|(document, position)| match &query.projection {
+        Some(projection) => Ok(projection.apply(document, position)?),
+        None => Ok(document),
+    });
+    projected.collect()
+}
+
+/// Documents that are at hand, batch by batch.
+pub(crate) struct ComputedRows {
+    pub(crate) documents: VecDeque<Document>,
+}
+
+impl ComputedRows {
+    /// Moves documents into a batch; answers whether there are no more.
+    pub(crate) fn take(&mut self, batch: &mut Batch, max: usize) -> Result<bool> {
+        while batch.len() < max
+            && let Some(document) = self.documents.front()
+        {
+            let encoded = encode(document)?;
+            if !batch.has_room(encoded.len()) {
+                break;
+            }
+            batch.push_raw(&encoded);
+            self.documents.pop_front();
+        }
+        Ok(self.documents.is_empty())
+    }
+}
+
+impl Rows for ComputedRows {
+    fn fill<'a>(
+        &'a mut self,
+        _data: &'a Data,
+        _transaction: &'a mut Transaction,
+        batch: &'a mut Batch,
+        max: usize,
+    ) -> BoxFuture<'a, Result<bool>> {
+        Box::pin(async move { self.take(batch, max) })
+    }
+}
