@@ -3,6 +3,7 @@
 mod cache;
 mod definition;
 mod name;
+pub(crate) mod options;
 pub(crate) mod place;
 
 pub(crate) use cache::Collections;

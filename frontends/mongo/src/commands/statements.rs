@@ -46,6 +46,12 @@ impl StatementIds {
         }
     }
 
+    /// The number of a command's only statement.
+    pub(crate) fn read_one(fields: &Fields<'_>) -> i32 {
+        let id = fields.integer("stmtId").unwrap_or(0);
+        i32::try_from(id).unwrap_or(0)
+    }
+
     /// The number of the statement at this position.
     pub(crate) fn at(&self, position: usize) -> i32 {
         let counted = i32::try_from(position).unwrap_or(i32::MAX);

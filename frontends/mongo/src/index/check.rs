@@ -141,6 +141,11 @@ pub(super) fn check(spec: &IndexSpec, asked: &Document) -> Result<()> {
     Ok(())
 }
 
+/// Whether an index specification may have a field of this name.
+pub(crate) fn is_option(name: &str) -> bool {
+    OPTIONS.contains(&name)
+}
+
 /// Whether this is the key of the index that every collection has.
 pub(crate) fn is_id_key(key: &Document) -> bool {
     key.len() == 1 && key.get("_id").and_then(number) == Some(1.0)
