@@ -26,6 +26,8 @@ mod request;
 mod service;
 mod session;
 mod sharding;
+#[cfg(test)]
+mod testing;
 mod transaction;
 mod wire;
 mod write;

@@ -3,7 +3,9 @@
 use bson::{Bson, Document, RawBsonRef, doc};
 use tessera_mongo_language::collation::Collation;
 use tessera_mongo_language::compare::type_name;
-use tessera_mongo_language::error::{Code, Error, Result, bad_value, failed_to_parse, type_mismatch};
+use tessera_mongo_language::error::{
+    Code, Error, Result, bad_value, failed_to_parse, type_mismatch,
+};
 use tessera_mongo_language::filter::{Filter, Place};
 
 use crate::collection::Namespace;
@@ -76,7 +78,12 @@ pub(crate) fn read(namespace: &Namespace, fields: &Fields<'_>) -> CommandResult<
     read_validator(namespace, fields, (&collation, &mut options))?;
     read_view(fields, &mut options)?;
     read_id_index(fields, &collation)?;
-    for name in ["changeStreamPreAndPostImages", "storageEngine", "indexOptionDefaults", "encryptedFields"] {
+    for name in [
+        "changeStreamPreAndPostImages",
+        "storageEngine",
+        "indexOptionDefaults",
+        "encryptedFields",
+    ] {
         if let Some(value) = fields.get(name) {
             options.insert(name, Bson::try_from(value)?);
         }
@@ -90,7 +97,9 @@ fn read_capped(fields: &Fields<'_>, options: &mut Document) -> Result<()> {
     let given = |name: &str| fields.get(name).is_some();
     if !capped {
         if given("size") || given("max") {
-            return Err(invalid("the 'capped' field needs to be true when 'size' or 'max' is given"));
+            return Err(invalid(
+                "the 'capped' field needs to be true when 'size' or 'max' is given",
+            ));
         }
         return Ok(());
     }
@@ -98,7 +107,9 @@ fn read_capped(fields: &Fields<'_>, options: &mut Document) -> Result<()> {
         return Err(invalid("a view cannot be capped"));
     }
     if !given("size") {
-        return Err(invalid("the 'size' field is required when 'capped' is true"));
+        return Err(invalid(
+            "the 'size' field is required when 'capped' is true",
+        ));
     }
     let size = fields.get("size").map_or(0, rounded);
     if !(1..=MAX_CAPPED_BYTES).contains(&size) {
@@ -111,7 +122,9 @@ fn read_capped(fields: &Fields<'_>, options: &mut Document) -> Result<()> {
     if given("max") {
         let max = fields.get("max").map_or(0, rounded);
         if max > MAX_CAPPED_DOCUMENTS {
-            return Err(bad_value(format!("max in a capped collection has to be < 2^31, not {max}")));
+            return Err(bad_value(format!(
+                "max in a capped collection has to be < 2^31, not {max}"
+            )));
         }
         options.insert("max", narrow(max.max(0)));
     }
@@ -133,7 +146,9 @@ fn check_clustered_conflicts(fields: &Fields<'_>) -> Result<()> {
         return located(6_026_500, "a view cannot have a 'clusteredIndex'");
     }
     if fields.get("timeseries").is_some() || fields.get("idIndex").is_some() {
-        return Err(invalid("'clusteredIndex' cannot be given with these options"));
+        return Err(invalid(
+            "'clusteredIndex' cannot be given with these options",
+        ));
     }
     Ok(())
 }
@@ -151,7 +166,8 @@ fn read_clustered(fields: &Fields<'_>, options: &mut Document) -> CommandResult<
                 Some(false) => Ok(()),
                 None => {
                     let found = crate::fields::type_name(other.element_type());
-                    let message = format!("'clusteredIndex' is of type {found}, expected an object");
+                    let message =
+                        format!("'clusteredIndex' is of type {found}, expected an object");
                     Err(type_mismatch(message).into())
                 }
             };
@@ -223,8 +239,12 @@ fn read_validator(
         }
     }
     if options.contains_key("validator") {
-        options.entry("validationLevel").or_insert_with(|| "strict".into());
-        options.entry("validationAction").or_insert_with(|| "error".into());
+        options
+            .entry("validationLevel")
+            .or_insert_with(|| "strict".into());
+        options
+            .entry("validationAction")
+            .or_insert_with(|| "error".into());
     }
     Ok(())
 }
@@ -242,7 +262,11 @@ pub(crate) fn check_validator(
             "Document validators are not allowed on system collection {namespace}"
         )));
     }
-    Filter::parse_in(validator, &crate::context::constant(collation), Place::Validator)?;
+    Filter::parse_in(
+        validator,
+        &crate::context::constant(collation),
+        Place::Validator,
+    )?;
     Ok(())
 }
 
@@ -359,17 +383,30 @@ fn check_engine_config(config: &bson::RawDocument) -> CommandResult<()> {
             }
             ("configString", RawBsonRef::String(text)) => {
                 const KNOWN: &[&str] = &[
-                    "access_pattern_hint", "allocation_size", "app_metadata", "block_allocator",
-                    "block_compressor", "cache_resident", "checksum", "internal_page_max",
-                    "leaf_page_max", "leaf_value_max", "log", "memory_page_max", "prefix_compression",
-                    "split_pct", "type",
+                    "access_pattern_hint",
+                    "allocation_size",
+                    "app_metadata",
+                    "block_allocator",
+                    "block_compressor",
+                    "cache_resident",
+                    "checksum",
+                    "internal_page_max",
+                    "leaf_page_max",
+                    "leaf_value_max",
+                    "log",
+                    "memory_page_max",
+                    "prefix_compression",
+                    "split_pct",
+                    "type",
                 ];
                 let name = text.split('=').next().unwrap_or_default().trim();
                 if !text.is_empty() && !KNOWN.contains(&name) {
                     return Err(bad_value(format!("unknown configuration key '{name}'")).into());
                 }
             }
-            ("configString", _) => return Err(type_mismatch("configString must be a string").into()),
+            ("configString", _) => {
+                return Err(type_mismatch("configString must be a string").into());
+            }
             (other, _) => {
                 let message = format!("the engine has no option '{other}'");
                 return Err(invalid(&message).into());
@@ -383,7 +420,11 @@ fn check_engine_config(config: &bson::RawDocument) -> CommandResult<()> {
 fn rounded(value: RawBsonRef<'_>) -> i64 {
     match value {
         RawBsonRef::Decimal128(number) => {
-            let nearest = number.to_string().parse::<f64>().unwrap_or(0.0).round_ties_even();
+            let nearest = number
+                .to_string()
+                .parse::<f64>()
+                .unwrap_or(0.0)
+                .round_ties_even();
             crate::fields::whole(RawBsonRef::Double(nearest)).unwrap_or(0)
         }
         other => crate::fields::whole(other).unwrap_or(0),

@@ -1,7 +1,6 @@
 //! Queries on collections that are computed and not stored, as those of the database `config`: all
 //! documents are at hand, so they are only looked through.
 
-use std::cmp::Ordering;
 use std::collections::VecDeque;
 
 use bson::Document;
@@ -23,15 +22,10 @@ pub(crate) fn answer(query: &Query, documents: Vec<Document>) -> Result<Vec<Docu
         }
     }
     if let Some(sort) = &query.sort {
-        let mut failed = None;
-        found.sort_by(|(a, _), (b, _)| {
-            let order = sort.compare(a, b);
-            order.unwrap_or_else(|error| {
-                failed.get_or_insert(error);
-                Ordering::Equal
-            })
-        });
-        failed.map_or(Ok(()), Err)?;
+        let keyed = found.into_iter().map(|row| Ok((sort.key(&row.0)?, row)));
+        let mut keyed: Vec<_> = keyed.collect::<Result<_>>()?;
+        keyed.sort_by(|(a, _), (b, _)| sort.compare_keys(a, b));
+        found = keyed.into_iter().map(|(_, row)| row).collect();
     }
     let skip = usize::try_from(query.skip).unwrap_or(usize::MAX);
     let limit = query.limit.map_or(usize::MAX, |limit| {

@@ -45,7 +45,10 @@ async fn build_one(data: &Data, namespace: &Namespace, spec: IndexSpec) -> Resul
     let spec = Arc::new(spec);
     collection.indexes.push(Arc::clone(&spec));
     let schema = collection.encode()?;
-    let created = data.store.create_index(&namespace.container, &new, Some(schema)).await;
+    let created = data
+        .store
+        .create_index(&namespace.container, &new, Some(schema))
+        .await;
     let failure = match created {
         Ok(_) => return Ok(()),
         Err(CoreError::DuplicateValue { .. }) => twice(data, namespace, &spec).await?,
@@ -62,7 +65,11 @@ pub(crate) async fn drop(data: &Data, namespace: &Namespace, names: &[String]) -
         let mut collection = current(data, namespace).await?;
         collection.indexes.retain(|index| index.name != *name);
         let schema = collection.encode()?;
-        match data.store.drop_index(&namespace.container, name, Some(schema)).await {
+        match data
+            .store
+            .drop_index(&namespace.container, name, Some(schema))
+            .await
+        {
             Ok(_) | Err(CoreError::NotFound(_)) => {}
             Err(error) => return Err(error.into()),
         }
@@ -95,7 +102,9 @@ async fn twice(data: &Data, namespace: &Namespace, spec: &IndexSpec) -> Result<F
             continuation: continuation.take(),
             ..PageRequest::default()
         };
-        let page = transaction.scan(&target.container, &Span::All, &request).await?;
+        let page = transaction
+            .scan(&target.container, &Span::All, &request)
+            .await?;
         for item in page.items {
             let document = decode(&item.body)?;
             for (value, _) in keys::of(spec, &document)?.entries {

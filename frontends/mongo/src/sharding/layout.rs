@@ -247,10 +247,19 @@ mod tests {
         let key = doc! { "a": "hashed", "b": "hashed" };
         let layout = layout(key, &[(0, i64::MIN, -1), (4, 0, i64::MAX)]);
         let chunks: Vec<Document> = layout.chunks().collect();
-        assert_eq!(chunks[0].get("min"), Some(&doc! { "a": Bson::MinKey, "b": Bson::MinKey }.into()));
+        assert_eq!(
+            chunks[0].get("min"),
+            Some(&doc! { "a": Bson::MinKey, "b": Bson::MinKey }.into())
+        );
         assert_eq!(chunks[0].get("max"), chunks[1].get("min"));
-        assert_eq!(chunks[1].get("min"), Some(&doc! { "a": 0i64, "b": Bson::MinKey }.into()));
-        assert_eq!(chunks[1].get("max"), Some(&doc! { "a": Bson::MaxKey, "b": Bson::MaxKey }.into()));
+        assert_eq!(
+            chunks[1].get("min"),
+            Some(&doc! { "a": 0i64, "b": Bson::MinKey }.into())
+        );
+        assert_eq!(
+            chunks[1].get("max"),
+            Some(&doc! { "a": Bson::MaxKey, "b": Bson::MaxKey }.into())
+        );
         assert_eq!(chunks[1].get("shard"), Some(&"partition-4".into()));
         assert_ne!(chunks[0].get("_id"), chunks[1].get("_id"));
         let (min, _) = layout.bounds(&layout.partitions[1]);

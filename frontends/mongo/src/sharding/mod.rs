@@ -14,6 +14,8 @@ mod place;
 mod progress;
 mod rows;
 pub(crate) mod statistics;
+#[cfg(test)]
+mod tests;
 
 pub(crate) use cluster::COMMANDS as CLUSTER_COMMANDS;
 pub(crate) use collections::COMMANDS as COLLECTION_COMMANDS;
