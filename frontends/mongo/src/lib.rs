@@ -6,6 +6,8 @@
 
 mod access;
 mod batch;
+#[cfg(test)]
+mod client;
 mod collection;
 mod command;
 mod commands;
@@ -18,6 +20,7 @@ mod execute;
 mod failure;
 mod fields;
 mod index;
+mod listing;
 mod logical;
 mod model;
 mod plan;
@@ -28,6 +31,8 @@ mod session;
 mod sharding;
 #[cfg(test)]
 mod testing;
+#[cfg(test)]
+mod tests;
 mod transaction;
 mod wire;
 mod write;

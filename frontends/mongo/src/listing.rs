@@ -86,4 +86,3 @@ pub(crate) fn reply(
     };
     Ok(batch.reply(Turn::First, id, namespace)?.into())
 }
-

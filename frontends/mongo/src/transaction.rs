@@ -6,6 +6,8 @@
 //! can be asked for again: after a lost answer, after a restart, and when the engine could not tell.
 
 mod slot;
+#[cfg(test)]
+mod tests;
 
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
@@ -13,7 +15,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use dashmap::DashMap;
-use tessera_core::definition::NewContainer;
+use tessera_core::definition::{NewContainer, NewIndex};
 use tessera_core::engine::BoxFuture;
 use tessera_core::locator::Locator;
 use tessera_core::name::ContainerName;
@@ -21,6 +23,7 @@ use tessera_core::{Container, Error as CoreError, Transaction};
 use tessera_mongo_language::error::Code;
 use tokio::sync::{Mutex, OwnedMutexGuard};
 
+use crate::collection::{Collection, Namespace};
 use crate::concern::Level;
 use crate::data::Data;
 use crate::failure::{Failure, Result};
@@ -383,6 +386,40 @@ impl Scope {
                 Ok(transaction) => transaction.create_container(name, new).await,
                 Err(_) => Err(CoreError::Conflict),
             },
+        }
+    }
+
+    /// Adds indexes to a collection that the session's transaction has created and not filled yet.
+    pub(crate) async fn add_indexes(
+        &mut self,
+        namespace: &Namespace,
+        added: &[(String, bool)],
+        collection: &Collection,
+    ) -> Result<()> {
+        let Self::Joined(joined) = self else {
+            return Err(Failure::new(
+                Code::INTERNAL_ERROR,
+                "there is no transaction",
+            ));
+        };
+        let added = added.iter().map(|(name, unique)| NewIndex {
+            name: name.clone(),
+            unique: *unique,
+        });
+        let added: Vec<NewIndex> = added.collect();
+        let (name, schema) = (&namespace.container, collection.encode()?);
+        let transaction = joined.transaction()?;
+        match transaction.create_indexes(name, &added, schema).await {
+            Ok(_) => Ok(()),
+            Err(CoreError::Rejected(_)) => {
+                let message = format!(
+                    "Cannot create new indexes on existing collection {namespace} in a \
+                     multi-document transaction."
+                );
+                let code = Code::OPERATION_NOT_SUPPORTED_IN_TRANSACTION;
+                Err(Failure::new(code, message))
+            }
+            Err(error) => Err(error.into()),
         }
     }
 

@@ -13,10 +13,11 @@ use tessera_mongo_language::path::{Path, values_at};
 use crate::access::{Access, Action};
 use crate::collection::{Collection, Namespace};
 use crate::command::Command;
-use crate::commands::{asked, view};
 use crate::commands::statements::count as number;
-use crate::execute::query::Query;
+use crate::commands::{asked, view};
 use crate::execute::Execution;
+use crate::execute::computed;
+use crate::execute::query::Query;
 use crate::failure::Result;
 use crate::fields::{
     ANY, BOOL_OR_NUMBER, DOCUMENT, Field, Fields, NUMBER, STRING, STRING_OR_DOCUMENT, optional,
@@ -26,6 +27,7 @@ use crate::reply::Reply;
 use crate::request::Request;
 use crate::service::Service;
 use crate::session::Session;
+use crate::sharding::config;
 use crate::write::target::Target;
 
 pub(crate) const COMMANDS: &[Command] = &[
@@ -77,7 +79,15 @@ const STEP: usize = 1_000;
 async fn count(service: &Service, session: &mut Session, request: &Request<'_>) -> Result<Reply> {
     let namespace = Namespace::new(request.database, request.collection()?)?;
     let fields = Fields::of(request, COUNT)?;
-    let mut scope = service.data.transactions.scope(&service.data, request).await?;
+    if let Some(documents) = config::documents(service, &namespace).await? {
+        let found = computed::answer(&count_query(service, &fields, None)?, documents)?;
+        return Ok(doc! { "n": number(found.len() as u64) }.into());
+    }
+    let mut scope = service
+        .data
+        .transactions
+        .scope(&service.data, request)
+        .await?;
     let mut reader = scope.reader(&service.data).await?;
     let target = Target::find(&service.data, &mut reader, &namespace).await?;
     let Some(target) = target else {
@@ -94,7 +104,10 @@ async fn count(service: &Service, session: &mut Session, request: &Request<'_>) 
     let plain = query.matches_all() && query.hint == crate::plan::Hint::None;
     let found = if plain && !request.in_transaction() {
         let statistics = reader.statistics(&target.container).await?;
-        let all: i64 = statistics.iter().map(|partition| partition.tally.items).sum();
+        let all: i64 = statistics
+            .iter()
+            .map(|partition| partition.tally.items)
+            .sum();
         let rest = u64::try_from(all).unwrap_or(0).saturating_sub(query.skip);
         query.limit.map_or(rest, |limit| rest.min(limit))
     } else {
@@ -130,10 +143,16 @@ pub(crate) async fn run_count(
     query: Query,
 ) -> Result<(u64, Execution)> {
     let query = Arc::new(query);
-    let plan = query.plan(transaction, &target.container, &target.collection).await?;
+    let plan = query
+        .plan(transaction, &target.container, &target.collection)
+        .await?;
     let mut execution = Execution::new(query, plan);
     let mut found = 0;
-    while execution.next(transaction, &target.container, STEP).await?.is_some() {
+    while execution
+        .next(transaction, &target.container, STEP)
+        .await?
+        .is_some()
+    {
         found += 1;
     }
     Ok((found, execution))
@@ -151,7 +170,11 @@ async fn distinct(
         let message = "the key of a distinct must not contain NUL";
         return Err(Error::new(Code(31_032), message).into());
     }
-    let mut scope = service.data.transactions.scope(&service.data, request).await?;
+    let mut scope = service
+        .data
+        .transactions
+        .scope(&service.data, request)
+        .await?;
     let mut reader = scope.reader(&service.data).await?;
     let target = Target::find(&service.data, &mut reader, &namespace).await?;
     let Some(target) = target else {
@@ -194,7 +217,9 @@ pub(crate) async fn run_distinct(
     path: &str,
 ) -> Result<(Vec<Bson>, Execution)> {
     let query = Arc::new(query);
-    let plan = query.plan(transaction, &target.container, &target.collection).await?;
+    let plan = query
+        .plan(transaction, &target.container, &target.collection)
+        .await?;
     let mut execution = Execution::new(Arc::clone(&query), plan);
     let mut distinct = Distinct::new(query.collation().clone());
     let path = Path::parse(path);
@@ -227,7 +252,9 @@ impl Distinct {
         for value in values_at(document, path).into_iter().flatten() {
             match value {
                 Bson::Array(elements) => {
-                    elements.iter().try_for_each(|element| self.take_value(element))?;
+                    elements
+                        .iter()
+                        .try_for_each(|element| self.take_value(element))?;
                 }
                 value => self.take_value(value)?,
             }

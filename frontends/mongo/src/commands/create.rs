@@ -74,12 +74,15 @@ async fn create(service: &Service, _session: &mut Session, request: &Request<'_>
     if collection.view.is_some() {
         view::check_new(service, &namespace, &collection).await?;
     }
-    match target::create(&service.data, &namespace, &collection).await {
-        Err(failure) if failure.code() == Code::NAMESPACE_EXISTS => {
+    let transactions = &service.data.transactions;
+    let mut scope = transactions.scope(&service.data, request).await?;
+    match target::create(&service.data, &mut scope, &namespace, &collection).await {
+        Err(failure) if failure.code() == Code::NAMESPACE_EXISTS && !scope.is_joined() => {
             same_as_existing(&service.data, &namespace, &collection).await?;
         }
         created => created?,
     }
+    scope.succeed();
     Ok(Reply::ok())
 }
 
@@ -88,7 +91,10 @@ async fn same_as_existing(data: &Data, namespace: &Namespace, new: &Collection) 
     let mut transaction = data.store.begin().await?;
     let existing = Target::find(data, &mut transaction, namespace).await?;
     let is_same = existing.is_some_and(|existing| {
-        let (old, new) = (defaulted(&existing.collection.options), defaulted(&new.options));
+        let (old, new) = (
+            defaulted(&existing.collection.options),
+            defaulted(&new.options),
+        );
         compare::equal(&old.into(), &new.into(), &Collation::default())
     });
     if is_same {
@@ -125,7 +131,10 @@ async fn drop_collection(
     }
     let mut reply = doc! { "ns": namespace.to_string() };
     if target.collection.view.is_none() {
-        let indexes = 1 + target.collection.live_indexes(&target.container.definition).count();
+        let indexes = 1 + target
+            .collection
+            .live_indexes(&target.container.definition)
+            .count();
         let mut with_indexes = doc! { "nIndexesWas": i32::try_from(indexes).unwrap_or(i32::MAX) };
         with_indexes.extend(reply);
         reply = with_indexes;
@@ -235,18 +244,26 @@ async fn rename(service: &Service, _session: &mut Session, request: &Request<'_>
             return Err(Failure::new(Code::NAMESPACE_EXISTS, message));
         }
         if !drop_target {
-            return Err(Failure::new(Code::NAMESPACE_EXISTS, "target namespace exists"));
+            return Err(Failure::new(
+                Code::NAMESPACE_EXISTS,
+                "target namespace exists",
+            ));
         }
         match service.store.drop_container(&to.container).await {
             Ok(()) | Err(CoreError::NotFound(_)) => {}
             Err(error) => return Err(error.into()),
         }
     }
-    match service.store.rename_container(&from.container, &to.container).await {
+    match service
+        .store
+        .rename_container(&from.container, &to.container)
+        .await
+    {
         Ok(_) => Ok(Reply::ok()),
-        Err(CoreError::AlreadyExists(_)) => {
-            Err(Failure::new(Code::NAMESPACE_EXISTS, "target namespace exists"))
-        }
+        Err(CoreError::AlreadyExists(_)) => Err(Failure::new(
+            Code::NAMESPACE_EXISTS,
+            "target namespace exists",
+        )),
         Err(error) => Err(error.into()),
     }
 }

@@ -11,13 +11,14 @@ use crate::collection::{Collection, Namespace};
 use crate::command::Command;
 use crate::commands::{asked, fast, view};
 use crate::cursor::{Cursor, Rows as _, Tail};
-use crate::execute::computed::{self, ComputedRows};
+use crate::execute::computed;
 use crate::execute::query::Query;
 use crate::execute::{Execution, FindRows};
 use crate::failure::Result;
 use crate::fields::{
     ANY, BOOL_OR_NUMBER, DOCUMENT, Field, Fields, NUMBER, STRING_OR_DOCUMENT, optional,
 };
+use crate::listing;
 use crate::reply::Reply;
 use crate::request::Request;
 use crate::service::Service;
@@ -163,26 +164,14 @@ async fn find_computed(service: &Service, request: &Request<'_>) -> Result<Optio
         return Ok(None);
     };
     let found = computed::answer(&query(service, &fields, None)?, documents)?;
-    let mut rows = ComputedRows {
-        documents: found.into(),
-    };
-    let mut batch = Batch::new();
-    let done = rows.take(&mut batch, delivery.batch_size)?;
-    let id = if done || delivery.single_batch {
-        0
+    let size = if delivery.single_batch {
+        None
     } else {
-        service.data.cursors.keep(Cursor {
-            namespace: namespace.to_string(),
-            rows: Box::new(rows),
-            session: request.generic.session,
-            transaction: None,
-            never_expires: delivery.never_expires,
-            tail: None,
-            command: asked::owned(request.body)?,
-        })?
+        Some(delivery.batch_size)
     };
-    let reply = batch.reply(Turn::First, id, &namespace.to_string())?;
-    Ok(Some(reply.into()))
+    let namespace = namespace.to_string();
+    let reply = listing::reply(&service.data, request, (&namespace, found), size)?;
+    Ok(Some(reply))
 }
 
 impl Delivery {

@@ -24,6 +24,7 @@ use crate::reply::Reply;
 use crate::request::Request;
 use crate::service::Service;
 use crate::session::Session;
+use crate::sharding::config;
 use crate::write::change::{Change, Kind};
 use crate::write::retry::Numbered;
 
@@ -68,9 +69,14 @@ pub(crate) struct Modification {
 
 async fn run(service: &Service, session: &mut Session, request: &Request<'_>) -> Result<Reply> {
     let namespace = Namespace::new(request.database, request.collection()?)?;
+    config::check_write(&namespace)?;
     let fields = Fields::of(request, FIELDS)?;
     check(&fields)?;
-    let mut scope = service.data.transactions.scope(&service.data, request).await?;
+    let mut scope = service
+        .data
+        .transactions
+        .scope(&service.data, request)
+        .await?;
     let collection = Changing::collection(&service.data, &mut scope, &namespace).await?;
     let modification = read(service, &fields, collection.as_deref())?;
     let ids = StatementIds::read_one(&fields);
@@ -166,7 +172,11 @@ impl Modification {
         if let Some(id) = &changes.upserted {
             last.insert("upserted", id.clone());
         }
-        let image = if self.answers_new { &changes.after } else { &changes.before };
+        let image = if self.answers_new {
+            &changes.after
+        } else {
+            &changes.before
+        };
         let value = match (image, &self.projection) {
             (None, _) => Bson::Null,
             (Some(image), None) => Bson::Document(image.clone()),

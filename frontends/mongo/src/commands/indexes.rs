@@ -11,7 +11,9 @@ use crate::command::Command;
 use crate::commands::asked;
 use crate::commands::create::check_uuid;
 use crate::failure::{Failure, Result};
-use crate::fields::{ANY, ARRAY, BOOL_OR_NUMBER, DOCUMENT, Field, Fields, NUMBER, optional, required};
+use crate::fields::{
+    ANY, ARRAY, BOOL_OR_NUMBER, DOCUMENT, Field, Fields, NUMBER, optional, required,
+};
 use crate::index::build;
 use crate::index::{IndexSpec, Likeness, same_key};
 use crate::listing;
@@ -19,6 +21,7 @@ use crate::reply::Reply;
 use crate::request::Request;
 use crate::service::Service;
 use crate::session::Session;
+use crate::sharding::check_unique_index;
 use crate::write::target::{self, Target, on_view};
 
 pub(crate) const COMMANDS: &[Command] = &[
@@ -97,10 +100,16 @@ async fn create(service: &Service, _session: &mut Session, request: &Request<'_>
     }
     check_quorum(fields.get("commitQuorum"))?;
     let _changing = service.data.lock_schema(&namespace).await;
-    let mut transaction = service.store.begin().await?;
-    let existing = Target::find(&service.data, &mut transaction, &namespace).await?;
+    let transactions = &service.data.transactions;
+    let mut scope = transactions.scope(&service.data, request).await?;
+    let mut reader = scope.reader(&service.data).await?;
+    let existing = Target::find(&service.data, &mut reader, &namespace).await?;
+    drop(reader);
     check_uuid(&namespace, fields.get("collectionUUID"), existing.as_ref())?;
-    if existing.as_ref().is_some_and(|target| target.collection.view.is_some()) {
+    if existing
+        .as_ref()
+        .is_some_and(|target| target.collection.view.is_some())
+    {
         return Err(on_view(&namespace));
     }
     let collection = match &existing {
@@ -117,6 +126,11 @@ async fn create(service: &Service, _session: &mut Session, request: &Request<'_>
         asked.push(IndexSpec::parse(&spec, &collection.collation)?);
     }
     let new = only_new(&collection, asked)?;
+    for index in new.iter().filter(|index| index.unique) {
+        if let Some(shard_key) = &collection.shard_key {
+            check_unique_index(&index.key, &shard_key.key, Code::CANNOT_CREATE_INDEX)?;
+        }
+    }
     let before = 1 + collection.indexes.len();
     if before + new.len() > MAX_INDEXES {
         let message = format!("add index fails, too many indexes for {namespace}");
@@ -124,14 +138,21 @@ async fn create(service: &Service, _session: &mut Session, request: &Request<'_>
     }
     let count = new.len();
     let created = existing.is_none();
-    if existing.is_some() {
+    if existing.is_some() && !scope.is_joined() {
         build::build(&service.data, &namespace, new).await?;
-    } else {
+    } else if existing.is_none() || count > 0 {
         let mut collection = collection;
+        let added = new.iter().map(|index| (index.name.clone(), index.unique));
+        let added: Vec<(String, bool)> = added.collect();
         collection.indexes.extend(new.into_iter().map(Arc::new));
-        namespace.check_creatable()?;
-        target::create(&service.data, &namespace, &collection).await?;
+        if existing.is_some() {
+            scope.add_indexes(&namespace, &added, &collection).await?;
+        } else {
+            namespace.check_creatable()?;
+            target::create(&service.data, &mut scope, &namespace, &collection).await?;
+        }
     }
+    scope.succeed();
     let number = |number: usize| i32::try_from(number).unwrap_or(i32::MAX);
     let mut reply = doc! {
         "numIndexesBefore": number(before),
@@ -148,7 +169,9 @@ async fn create(service: &Service, _session: &mut Session, request: &Request<'_>
 fn known(target: &Target) -> Collection {
     let mut collection = (*target.collection).clone();
     let definition = &target.container.definition;
-    collection.indexes.retain(|index| definition.index(&index.name).is_some());
+    collection
+        .indexes
+        .retain(|index| definition.index(&index.name).is_some());
     collection
 }
 
@@ -179,7 +202,9 @@ fn only_new(collection: &Collection, wanted: Vec<IndexSpec>) -> Result<Vec<Index
             continue;
         }
         let existing = collection.all_indexes().map(|index| &**index);
-        let conflict = existing.chain(&new).find_map(|index| conflict(&spec, index));
+        let conflict = existing
+            .chain(&new)
+            .find_map(|index| conflict(&spec, index));
         match conflict {
             None => new.push(spec),
             Some(Ok(())) => {}
@@ -212,7 +237,10 @@ fn conflict(wanted: &IndexSpec, existing: &IndexSpec) -> Option<std::result::Res
         ))),
         (false, Likeness::Identical) => Some(Err(Error::new(
             Code::INDEX_OPTIONS_CONFLICT,
-            format!("Index already exists with a different name: {}", existing.name),
+            format!(
+                "Index already exists with a different name: {}",
+                existing.name
+            ),
         ))),
         (true, Likeness::Different) => Some(Err(Error::new(
             Code::INDEX_KEY_SPECS_CONFLICT,
@@ -264,10 +292,7 @@ async fn existing(service: &Service, namespace: &Namespace, fields: &Fields<'_>)
 }
 
 /// Which indexes to drop, and whether that is all of them.
-fn dropped_names(
-    collection: &Collection,
-    wanted: RawBsonRef<'_>,
-) -> Result<(Vec<String>, bool)> {
+fn dropped_names(collection: &Collection, wanted: RawBsonRef<'_>) -> Result<(Vec<String>, bool)> {
     match wanted {
         RawBsonRef::String("*") => {
             let names = collection.indexes.iter().map(|index| index.name.clone());
@@ -317,7 +342,10 @@ fn by_key(collection: &Collection, key: &Document) -> Result<String> {
     if crate::index::is_id_key(key) {
         return Err(cannot_drop_id(collection));
     }
-    let mut matching = collection.indexes.iter().filter(|index| same_key(&index.key, key));
+    let mut matching = collection
+        .indexes
+        .iter()
+        .filter(|index| same_key(&index.key, key));
     match (matching.next(), matching.next()) {
         (Some(only), None) => Ok(only.name.clone()),
         (Some(_), Some(_)) => {
@@ -344,24 +372,41 @@ async fn list(service: &Service, _session: &mut Session, request: &Request<'_>) 
     let size = listing::batch_size(fields.document("cursor"))?;
     let target = existing(service, &namespace, &fields).await?;
     let collection = known(&target);
-    let documents = collection.all_indexes().map(|index| index.document.clone()).collect();
+    let documents = collection
+        .all_indexes()
+        .map(|index| index.document.clone())
+        .collect();
     let name = namespace.to_string();
     listing::reply(&service.data, request, (&name, documents), size)
 }
 
-async fn reindex(service: &Service, _session: &mut Session, request: &Request<'_>) -> Result<Reply> {
+async fn reindex(
+    service: &Service,
+    _session: &mut Session,
+    request: &Request<'_>,
+) -> Result<Reply> {
     let namespace = Namespace::new(request.database, request.collection()?)?;
     const NONE: &[Field] = &[optional("collectionUUID", ANY)];
     let fields = Fields::of(request, NONE)?;
     let _changing = service.data.lock_schema(&namespace).await;
     let target = existing(service, &namespace, &fields).await?;
     let collection = known(&target);
-    let names: Vec<String> = collection.indexes.iter().map(|index| index.name.clone()).collect();
-    let specs: Vec<IndexSpec> = collection.indexes.iter().map(|index| (**index).clone()).collect();
+    let names: Vec<String> = collection
+        .indexes
+        .iter()
+        .map(|index| index.name.clone())
+        .collect();
+    let specs: Vec<IndexSpec> = collection
+        .indexes
+        .iter()
+        .map(|index| (**index).clone())
+        .collect();
     build::drop(&service.data, &namespace, &names).await?;
     build::build(&service.data, &namespace, specs).await?;
     let count = i32::try_from(1 + names.len()).unwrap_or(i32::MAX);
-    let shown = collection.all_indexes().map(|index| Bson::Document(index.document.clone()));
+    let shown = collection
+        .all_indexes()
+        .map(|index| Bson::Document(index.document.clone()));
     let reply = doc! {
         "nIndexesWas": count,
         "nIndexes": count,

@@ -18,6 +18,7 @@ use crate::reply::Reply;
 use crate::request::Request;
 use crate::service::Service;
 use crate::session::Session;
+use crate::sharding::config;
 use crate::transaction::Scope;
 use crate::write::document::NewDocument;
 use crate::write::retry::{Numbered, Record};
@@ -63,6 +64,7 @@ pub(crate) struct Insertion {
 
 async fn run(service: &Service, session: &mut Session, request: &Request<'_>) -> Result<Reply> {
     let namespace = Namespace::new(request.database, request.collection()?)?;
+    config::check_write(&namespace)?;
     let fields = Fields::of(request, FIELDS)?;
     let sent = request.documents("documents")?.unwrap_or_default();
     check_count(sent.len())?;

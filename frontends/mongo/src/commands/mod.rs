@@ -1,13 +1,19 @@
 //! The table of commands: one file for each family, one row for each command.
 
-mod asked;
+pub(crate) mod asked;
+mod catalog;
 mod changing;
+mod count;
+mod create;
 mod cursors;
 mod fast;
 mod find;
+mod find_and_modify;
+mod indexes;
 mod insert;
 pub(crate) mod server;
 mod statements;
+mod stats;
 mod transactions;
 mod update;
 mod view;
@@ -18,13 +24,19 @@ use std::sync::OnceLock;
 use crate::command::Command;
 
 const FAMILIES: &[&[Command]] = &[
+    catalog::COMMANDS,
+    count::COMMANDS,
+    create::COMMANDS,
     cursors::COMMANDS,
     find::COMMANDS,
+    find_and_modify::COMMANDS,
+    indexes::COMMANDS,
     insert::COMMANDS,
     server::COMMANDS,
     crate::sharding::CLUSTER_COMMANDS,
     crate::sharding::COLLECTION_COMMANDS,
     transactions::COMMANDS,
+    stats::COMMANDS,
     update::COMMANDS,
 ];
 

@@ -21,6 +21,7 @@ use crate::reply::Reply;
 use crate::request::Request;
 use crate::service::Service;
 use crate::session::Session;
+use crate::sharding::config;
 use crate::write::change::{Change, Kind};
 use crate::write::retry::Numbered;
 
@@ -98,6 +99,7 @@ const DELETE_STATEMENT: &[Field] = &[
 
 async fn update(service: &Service, session: &mut Session, request: &Request<'_>) -> Result<Reply> {
     let namespace = Namespace::new(request.database, request.collection()?)?;
+    config::prepare_update(service, &namespace).await?;
     let fields = Fields::of(request, UPDATE)?;
     let sent = request.documents("updates")?.unwrap_or_default();
     check_count(sent.len())?;
@@ -128,6 +130,7 @@ async fn update(service: &Service, session: &mut Session, request: &Request<'_>)
 
 async fn delete(service: &Service, session: &mut Session, request: &Request<'_>) -> Result<Reply> {
     let namespace = Namespace::new(request.database, request.collection()?)?;
+    config::check_write(&namespace)?;
     let fields = Fields::of(request, DELETE)?;
     let sent = request.documents("deletes")?.unwrap_or_default();
     check_count(sent.len())?;

@@ -1,15 +1,8 @@
 //! Queries on collections that are computed and not stored, as those of the database `config`: all
 //! documents are at hand, so they are only looked through.
 
-use std::collections::VecDeque;
-
 use bson::Document;
-use tessera_core::Transaction;
-use tessera_core::engine::BoxFuture;
 
-use crate::batch::{Batch, encode};
-use crate::cursor::Rows;
-use crate::data::Data;
 use crate::execute::query::Query;
 use crate::failure::Result;
 
@@ -37,38 +30,4 @@ pub(crate) fn answer(query: &Query, documents: Vec<Document>) -> Result<Vec<Docu
         None => Ok(document),
     });
     projected.collect()
-}
-
-/// Documents that are at hand, batch by batch.
-pub(crate) struct ComputedRows {
-    pub(crate) documents: VecDeque<Document>,
-}
-
-impl ComputedRows {
-    /// Moves documents into a batch; answers whether there are no more.
-    pub(crate) fn take(&mut self, batch: &mut Batch, max: usize) -> Result<bool> {
-        while batch.len() < max
-            && let Some(document) = self.documents.front()
-        {
-            let encoded = encode(document)?;
-            if !batch.has_room(encoded.len()) {
-                break;
-            }
-            batch.push_raw(&encoded);
-            self.documents.pop_front();
-        }
-        Ok(self.documents.is_empty())
-    }
-}
-
-impl Rows for ComputedRows {
-    fn fill<'a>(
-        &'a mut self,
-        _data: &'a Data,
-        _transaction: &'a mut Transaction,
-        batch: &'a mut Batch,
-        max: usize,
-    ) -> BoxFuture<'a, Result<bool>> {
-        Box::pin(async move { self.take(batch, max) })
-    }
 }

@@ -266,7 +266,7 @@ mod tests {
             .iter()
             .map(|(p, v)| format!("{p}={v}"))
             .collect();
-        assert_eq!(entries, ["a.b=1", "a.b.c=2", "a.d={  }", "e=undefined"]);
+        assert_eq!(entries, ["a.b=1", "a.b.c=2", "a.d={}", "e=undefined"]);
         assert!(found.multikey);
     }
 

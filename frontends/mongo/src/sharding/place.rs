@@ -10,6 +10,7 @@ use tessera_core::definition::{NewContainer, NewIndex};
 use tessera_core::rebuild::NewPlacement;
 use tessera_core::{Container, Error as CoreError};
 use tessera_mongo_language::error::Code;
+use tokio::sync::MutexGuard;
 
 use crate::collection::{CORE_ID_INDEX, Collection, Namespace, ShardKey};
 use crate::failure::{Failure, Result};
@@ -23,6 +24,9 @@ use crate::write::target::new_container;
 const INITIAL_PARTITIONS: u32 = 4;
 /// How often one who waits for another one's resharding looks.
 const LOOK_AGAIN: Duration = Duration::from_millis(50);
+
+/// Keeps others from changing the schema that a new one is made from.
+type Changing<'a> = Option<MutexGuard<'a, ()>>;
 
 /// A collection and how it lies now.
 pub(crate) struct Current {
@@ -104,8 +108,10 @@ fn moving_to(container: &Container) -> Result<Option<Option<Document>>> {
 
 /// Shards a collection, which is created if it is not there.
 pub(crate) async fn shard(service: &Service, namespace: &Namespace, wanted: &Wanted) -> Result<()> {
+    let changing = service.data.lock_schema(namespace).await;
     let current = Current::load(service, namespace).await?;
     let Some(current) = current else {
+        drop(changing);
         return create_sharded(service, namespace, wanted).await;
     };
     if let Some(key) = current.shard_key() {
@@ -117,7 +123,7 @@ pub(crate) async fn shard(service: &Service, namespace: &Namespace, wanted: &Wan
         return Err(Failure::new(Code::ALREADY_INITIALIZED, message));
     }
     current.check(namespace, wanted)?;
-    relocate(service, namespace, &current, Some(wanted)).await
+    relocate(service, namespace, &current, Some(wanted), changing).await
 }
 
 /// Places the documents of a sharded collection by another key.
@@ -126,19 +132,21 @@ pub(crate) async fn reshard(
     namespace: &Namespace,
     wanted: &Wanted,
 ) -> Result<()> {
+    let changing = service.data.lock_schema(namespace).await;
     let current = Current::sharded(service, namespace).await?;
     if current.shard_key() == Some(&wanted.key.key) && !wanted.force && current.moving_to.is_none()
     {
         return Ok(());
     }
     current.check(namespace, wanted)?;
-    relocate(service, namespace, &current, Some(wanted)).await
+    relocate(service, namespace, &current, Some(wanted), changing).await
 }
 
 /// Makes a sharded collection one that is not.
 pub(crate) async fn unshard(service: &Service, namespace: &Namespace) -> Result<()> {
+    let changing = service.data.lock_schema(namespace).await;
     let current = Current::sharded(service, namespace).await?;
-    relocate(service, namespace, &current, None).await
+    relocate(service, namespace, &current, None, changing).await
 }
 
 async fn create_sharded(service: &Service, namespace: &Namespace, wanted: &Wanted) -> Result<()> {
@@ -168,9 +176,11 @@ async fn relocate(
     namespace: &Namespace,
     current: &Current,
     wanted: Option<&Wanted>,
+    changing: Changing<'_>,
 ) -> Result<()> {
     let key = wanted.map(|wanted| wanted.key.key.clone());
     if let Some(under_way) = &current.moving_to {
+        drop(changing);
         if *under_way == key {
             return join(service, namespace, key).await;
         }
@@ -195,13 +205,17 @@ async fn relocate(
         (true, false) => placement.dropped_indexes.push(CORE_ID_INDEX.to_owned()),
         _ => {}
     }
-    let moved = service
+    let begun = service
         .store
-        .relocate(&namespace.container, &placement)
+        .begin_relocation(&namespace.container, &placement)
         .await;
-    moved
-        .map(|_| ())
-        .map_err(|error| failure_of(namespace, error))
+    // From here on the core refuses changes of the schema by itself.
+    drop(changing);
+    let moved = match begun {
+        Ok(job) => service.store.run_job(job).await,
+        Err(error) => Err(error),
+    };
+    moved.map_err(|error| failure_of(namespace, error))
 }
 
 /// Adds the index that keeps the shard key unique, if that was asked for and it is not there.
