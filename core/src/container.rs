@@ -31,6 +31,11 @@ impl Container {
         self.definition.storage
     }
 
+    /// What the container will be once a relocation under way is done.
+    pub fn relocation(&self) -> Option<&Definition> {
+        self.shadow.as_ref().map(|shadow| &shadow.definition)
+    }
+
     /// The physical partition of a token, as meters name it.
     pub(crate) fn place(&self, token: i64) -> (StorageId, PartitionId) {
         (self.storage(), self.partitions.locate(token).id)

@@ -140,6 +140,14 @@ impl Store {
         Ok(jobs)
     }
 
+    /// The relocation of a container that is under way, if there is one.
+    pub async fn relocation_of(&self, name: &ContainerName) -> Result<Option<JobId>> {
+        let jobs = self.jobs().await?;
+        let mut moving = jobs.iter().filter(|job| job.task == Task::Relocate);
+        let job = moving.find(|job| job.container == *name);
+        Ok(job.map(|job| job.id))
+    }
+
     /// Takes over the jobs whose owner is gone. They are still to be run.
     pub(crate) async fn take_over_jobs(&self) -> Result<Vec<JobId>> {
         let mut taken = Vec::new();

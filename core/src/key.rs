@@ -56,6 +56,8 @@ pub mod system {
     pub const JOB: &[u8] = b"job";
     /// Definitions of storages that relocations are filling.
     pub const RELOCATION: &[u8] = b"relocation";
+    /// Notes of items that do not fit there.
+    pub const MISFIT: &[u8] = b"misfit";
 }
 
 fn key(prefix: u8, build: impl FnOnce(&mut Vec<u8>)) -> Bytes {

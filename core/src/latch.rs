@@ -20,6 +20,9 @@ pub(crate) struct Latches {
     hasher: RandomState,
 }
 
+/// An item, as latches tell items apart.
+pub(crate) type LatchedItem<'a> = (&'a ContainerName, &'a Locator);
+
 /// Holds latches until dropped.
 pub(crate) struct Latched<'a> {
     _guards: SmallVec<[MutexGuard<'a, ()>; 4]>,
@@ -34,7 +37,7 @@ impl Latches {
     }
 
     /// Waits for the latches of all `items`.
-    pub(crate) async fn lock(&self, items: &[(&ContainerName, &Locator)]) -> Latched<'_> {
+    pub(crate) async fn lock(&self, items: &[LatchedItem<'_>]) -> Latched<'_> {
         let mut positions: SmallVec<[usize; 4]> =
             items.iter().map(|item| self.position(item)).collect();
         positions.sort_unstable();
@@ -49,7 +52,7 @@ impl Latches {
         Latched { _guards: guards }
     }
 
-    fn position(&self, item: &(&ContainerName, &Locator)) -> usize {
+    fn position(&self, item: &LatchedItem<'_>) -> usize {
         let stripe = self.hasher.hash_one(item) % (self.stripes.len() as u64);
         usize::try_from(stripe).unwrap_or(0)
     }

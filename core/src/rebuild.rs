@@ -6,7 +6,8 @@
 //! guards the items it read, so that a concurrent change of one of them makes the page or the
 //! change run again. At the end one change of the catalog switches over. An item that does not fit
 //! (a second one with the same unique value, one without the new key) ends the rebuild and leaves
-//! the container as it was.
+//! the container as it was. Whoever writes such an item during a relocation is not refused: the
+//! write leaves a note with the storage being filled, and the relocation ends when it finds that.
 
 use std::sync::Arc;
 
@@ -18,10 +19,12 @@ use crate::definition::{Definition, IndexState, NewIndex, RELOCATION_INDEX};
 use crate::error::{Error, Result};
 use crate::item::Item;
 use crate::job::{Job, JobId, Task};
-use crate::key::IndexId;
+use crate::key::{IndexId, StorageId};
+use crate::misfit::{Misfit, misfit_key};
 use crate::name::ContainerName;
 use crate::partition_map::PartitionMap;
 use crate::reaper::reap_key;
+use crate::schema_change::refuse_while_relocating;
 use crate::store::Store;
 use crate::transaction::Transaction;
 use crate::walk;
@@ -31,12 +34,37 @@ use crate::writing::relocated;
 const PAGE_ITEMS: usize = 256;
 
 /// Where a relocation moves a container to.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct NewPlacement {
     /// The front end's schema from then on; it tells the model how to place items.
     pub schema: Bytes,
     /// Number of physical partitions to begin with.
     pub partitions: u32,
+    /// Indexes that it has only from then on. They are filled with it, so they need no building.
+    pub new_indexes: Vec<NewIndex>,
+    /// Names of indexes that it no longer has then.
+    pub dropped_indexes: Vec<String>,
+}
+
+impl NewPlacement {
+    /// What the container's definition will be in `storage`.
+    fn target(&self, current: &Definition, storage: StorageId) -> Result<Definition> {
+        let mut target = current.clone();
+        target.storage = storage;
+        target.next_partition = self.partitions.max(1);
+        target.schema = self.schema.clone();
+        let dropped = &self.dropped_indexes;
+        target
+            .indexes
+            .retain(|index| !dropped.contains(&index.name));
+        for index in &self.new_indexes {
+            if target.index(&index.name).is_some() {
+                return Err(Error::AlreadyExists(format!("index '{}'", index.name)));
+            }
+            target.add_index(index, IndexState::Ready);
+        }
+        Ok(target)
+    }
 }
 
 impl Store {
@@ -142,10 +170,7 @@ impl Store {
                     ));
                 }
                 let partitions = PartitionMap::equal(placement.partitions);
-                let mut target = draft.definition.clone();
-                target.storage = storage;
-                target.next_partition = placement.partitions.max(1);
-                target.schema = placement.schema;
+                let target = placement.target(&draft.definition, storage)?;
                 store
                     .save_job(transaction, id, &draft, Task::Relocate)
                     .await?;
@@ -189,22 +214,34 @@ impl Store {
     }
 
     pub(crate) async fn run_relocation(&self, job: &Job) -> Result<()> {
-        let id = job.id;
-        if let Err(error) = self.copy_pages(job).await {
-            return self.give_up(job, error).await;
+        let moved = match self.copy_pages(job).await {
+            Ok(()) => self.switch_over(job).await,
+            Err(error) => Err(error),
+        };
+        match moved {
+            Ok(()) => Ok(()),
+            Err(error) => self.give_up(job, error).await,
         }
-        self.alter(&job.container, move |transaction, mut draft| {
-            transaction.writes.delete(Job::key(id));
-            if let Some((target, partitions)) = draft.target.take() {
+    }
+
+    /// Lets the filled storage take the old one's place.
+    async fn switch_over(&self, job: &Job) -> Result<()> {
+        let id = job.id;
+        let switched = self.alter(&job.container, move |transaction, mut draft| {
+            Box::pin(async move {
+                Job::load_own(transaction, id).await?;
+                let lost = || Error::NotFound("the new storage".into());
+                let (target, partitions) = draft.target.take().ok_or_else(lost)?;
+                check_fit(transaction, target.storage).await?;
+                transaction.writes.delete(Job::key(id));
                 let claims = reap_key(target.storage, Some(RELOCATION_INDEX));
                 transaction.writes.put(claims, Bytes::new());
                 draft.definition = target;
                 draft.partitions = partitions;
-            }
-            Box::pin(async move { Ok(draft) })
-        })
-        .await
-        .map(|_| ())
+                Ok(draft)
+            })
+        });
+        switched.await.map(|_| ())
     }
 
     /// Adds all items from before, page by page.
@@ -236,6 +273,9 @@ impl Store {
             return Err(Error::NotFound(format!("the data of '{}'", job.container)));
         }
         transaction.guard_definition(&container);
+        if let Some(target) = container.definition.relocation {
+            check_fit(&mut transaction, target).await?;
+        }
         let page = transaction.scan_keys(&job.next_page(max_items)).await?;
         for (key, value) in &page.entries {
             let item = walk::item(key, value)?;
@@ -290,6 +330,14 @@ impl Store {
     }
 }
 
+/// Refuses to go on with a relocation after an item was written that does not fit.
+async fn check_fit(transaction: &mut Transaction, target: StorageId) -> Result<()> {
+    let key = misfit_key(target);
+    let misfit = transaction.get(&key).await?;
+    transaction.writes.guard(key);
+    misfit.map_or(Ok(()), |misfit| Err(Misfit::decode(&misfit)))
+}
+
 async fn add_item(
     transaction: &mut Transaction,
     container: &Arc<Container>,
@@ -324,13 +372,4 @@ fn drop_index(transaction: &mut Transaction, definition: &mut Definition, id: In
     transaction
         .writes
         .put(reap_key(definition.storage, Some(id)), Bytes::new());
-}
-
-fn refuse_while_relocating(definition: &Definition) -> Result<()> {
-    if definition.relocation.is_some() {
-        return Err(Error::Rejected(
-            "the container is being moved; try again when that is done".into(),
-        ));
-    }
-    Ok(())
 }

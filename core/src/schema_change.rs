@@ -11,10 +11,11 @@ use bytes::Bytes;
 use crate::catalog::{Draft, encode_version, relocation_key};
 use crate::container::Container;
 use crate::database::require_database;
-use crate::definition::{Definition, NewContainer};
+use crate::definition::{Definition, IndexState, NewContainer};
 use crate::engine::BoxFuture;
 use crate::error::{Error, Result};
 use crate::key;
+use crate::misfit::misfit_key;
 use crate::name::ContainerName;
 use crate::partition_map::PartitionMap;
 use crate::reaper::reap_key;
@@ -32,7 +33,7 @@ impl Draft {
         }
     }
 
-    fn create(name: ContainerName, storage: key::StorageId, new: &NewContainer) -> Self {
+    pub(crate) fn create(name: ContainerName, storage: key::StorageId, new: &NewContainer) -> Self {
         let (definition, partitions) = Definition::create(storage, new);
         Self {
             name,
@@ -113,6 +114,7 @@ impl Store {
         self.alter(from, move |transaction, mut draft| {
             let to = to.clone();
             Box::pin(async move {
+                refuse_while_rebuilding(&draft.definition)?;
                 if transaction.get(&key::catalog(&to)).await?.is_some() {
                     return Err(Error::AlreadyExists(format!("container '{to}'")));
                 }
@@ -126,8 +128,13 @@ impl Store {
     /// Replaces the front end's schema of a container.
     pub async fn set_schema(&self, name: &ContainerName, schema: Bytes) -> Result<Arc<Container>> {
         self.alter(name, move |_, mut draft| {
-            draft.definition.schema = schema.clone();
-            Box::pin(async move { Ok(draft) })
+            let schema = schema.clone();
+            Box::pin(async move {
+                // What a relocation leads to has a schema of its own, which must not be outdated.
+                refuse_while_relocating(&draft.definition)?;
+                draft.definition.schema = schema;
+                Ok(draft)
+            })
         })
         .await
     }
@@ -201,7 +208,7 @@ impl Store {
 }
 
 /// Buffers what turns `existing` into `draft`; no draft means to drop it.
-fn write_change(
+pub(crate) fn write_change(
     transaction: &mut Transaction,
     existing: Option<&Container>,
     draft: Option<Draft>,
@@ -295,6 +302,28 @@ fn write_partitions(
     Ok(())
 }
 
+/// Refuses a change that a relocation under way would undo or not survive.
+pub(crate) fn refuse_while_relocating(definition: &Definition) -> Result<()> {
+    if definition.relocation.is_some() {
+        return Err(Error::Rejected(
+            "the container is being moved; try again when that is done".into(),
+        ));
+    }
+    Ok(())
+}
+
+/// Refuses a change of name that a job under way would not find its container after.
+fn refuse_while_rebuilding(definition: &Definition) -> Result<()> {
+    refuse_while_relocating(definition)?;
+    let mut indexes = definition.indexes.iter();
+    if indexes.any(|index| index.state == IndexState::Building) {
+        return Err(Error::Rejected(
+            "an index is being built; try again when that is done".into(),
+        ));
+    }
+    Ok(())
+}
+
 fn forget_storage(transaction: &mut Transaction, container: &Container) {
     let storage = container.storage();
     transaction.writes.delete(key::definition_version(storage));
@@ -305,6 +334,7 @@ fn forget_storage(transaction: &mut Transaction, container: &Container) {
 
 fn forget_target(transaction: &mut Transaction, shadow: &Container) {
     transaction.writes.delete(relocation_key(shadow.storage()));
+    transaction.writes.delete(misfit_key(shadow.storage()));
     transaction
         .writes
         .put(reap_key(shadow.storage(), None), Bytes::new());

@@ -7,21 +7,21 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use tokio::sync::Notify;
+use tokio::time::Instant;
 
 use crate::budget::Budgets;
 use crate::catalog::Catalog;
 use crate::clock::Clock;
 use crate::engine::{BoxFuture, Engine};
 use crate::error::{Error, Result, StatementError};
+use crate::intent::{HeldIntents, Holder, Intents};
 use crate::job::JobId;
 use crate::key::{self, StorageId, system};
-use crate::latch::Latches;
-use crate::locator::Locator;
+use crate::latch::{LatchedItem, Latches};
 use crate::model::Model;
-use crate::name::ContainerName;
 use crate::sequence::Sequence;
 use crate::throughput::Meter;
-use crate::transaction::Transaction;
+use crate::transaction::{Committed, Manner, Transaction};
 
 /// The version of the key shapes and values that this code reads and writes.
 const FORMAT: &[u8] = b"1";
@@ -30,6 +30,9 @@ const FORMAT: &[u8] = b"1";
 const MAX_ATTEMPTS: u32 = 100;
 /// The longest pause between two attempts.
 const MAX_PAUSE_MS: u64 = 20;
+
+/// How long a statement waits in all for open transactions that hold what it wants to write.
+const LONGEST_WAIT: Duration = Duration::from_secs(90);
 
 /// Everything the front ends share. Clones are handles to the same store.
 #[derive(Clone)]
@@ -42,6 +45,7 @@ struct Shared {
     catalog: Arc<Catalog>,
     clock: Clock,
     latches: Latches,
+    intents: Arc<Intents>,
     budgets: Budgets,
     storage_ids: Sequence,
     job_ids: Sequence,
@@ -91,6 +95,7 @@ impl Store {
                 budgets: Budgets::new(options.clock.clone()),
                 clock: options.clock,
                 latches: Latches::new(),
+                intents: Arc::new(Intents::new()),
                 storage_ids: Sequence::new("storage_id"),
                 job_ids: Sequence::new("job_id"),
                 instance: RandomState::new().build_hasher().finish(),
@@ -100,10 +105,24 @@ impl Store {
         })
     }
 
-    /// Begins a transaction at this moment.
+    /// Begins a transaction at this moment. If it writes, only the engine's check at the commit
+    /// stands between it and others: statements go through [`Self::run`].
     pub async fn begin(&self) -> Result<Transaction> {
+        self.begin_as(Manner::Heedless).await
+    }
+
+    /// Begins a transaction that stays open across a client's round trips, for `lifetime` at most.
+    /// Who writes what it has written hears of it at once: another open transaction as
+    /// [`Error::Conflict`], a statement by waiting.
+    pub async fn open_transaction(&self, lifetime: Duration) -> Result<Transaction> {
+        let intents = Arc::clone(&self.shared.intents);
+        let intents = HeldIntents::new(intents, lifetime);
+        self.begin_as(Manner::Open(intents)).await
+    }
+
+    async fn begin_as(&self, manner: Manner) -> Result<Transaction> {
         let snapshot = self.shared.engine.snapshot().await?;
-        Ok(Transaction::new(self.clone(), snapshot))
+        Ok(Transaction::new(self.clone(), snapshot, manner))
     }
 
     /// Runs one statement as a transaction, again after each conflict; if it fails, nothing of it
@@ -111,7 +130,7 @@ impl Store {
     /// other instead of conflicting.
     pub async fn run<T, E, F>(
         &self,
-        items: &[(&ContainerName, &Locator)],
+        items: &[LatchedItem<'_>],
         statement: F,
     ) -> std::result::Result<Outcome<T>, E>
     where
@@ -121,28 +140,28 @@ impl Store {
         T: Send,
         E: StatementError,
     {
-        let _latched = self.shared.latches.lock(items).await;
-        let mut attempt = 0;
+        let mut latched = self.shared.latches.lock(items).await;
+        let (mut attempt, mut waiting_since) = (0, None);
         loop {
-            let mut transaction = self.begin().await?;
-            let value = match statement(&mut transaction).await {
-                Ok(value) => value,
-                Err(error) if error.is_conflict() => {
-                    self.pause_before_retry(&mut attempt).await?;
-                    continue;
+            let mut transaction = self.begin_as(Manner::Statement).await?;
+            match attempt_once(&statement, &mut transaction).await {
+                Ok(value) => match transaction.commit().await {
+                    Ok(committed) => return Ok(Outcome::new(value, committed)),
+                    Err(Error::Conflict) => self.pause_before_retry(&mut attempt).await?,
+                    Err(error) => return Err(error.into()),
+                },
+                Err((error, _)) if !error.is_conflict() => return Err(error),
+                Err((_, None)) => self.pause_before_retry(&mut attempt).await?,
+                Err((error, Some(holder))) => {
+                    // Latches are never held for as long as a client may take.
+                    drop((latched, transaction));
+                    let limit = *waiting_since.get_or_insert_with(Instant::now) + LONGEST_WAIT;
+                    if Instant::now() >= limit {
+                        return Err(error);
+                    }
+                    holder.wait(limit).await;
+                    latched = self.shared.latches.lock(items).await;
                 }
-                Err(error) => return Err(error),
-            };
-            match transaction.commit().await {
-                Ok(committed) => {
-                    return Ok(Outcome {
-                        value,
-                        meter: committed.meter,
-                        version: committed.version,
-                    });
-                }
-                Err(Error::Conflict) => self.pause_before_retry(&mut attempt).await?,
-                Err(error) => return Err(error.into()),
             }
         }
     }
@@ -155,6 +174,14 @@ impl Store {
     /// What tells the time.
     pub fn clock(&self) -> &Clock {
         &self.shared.clock
+    }
+
+    pub(crate) fn latches(&self) -> &Latches {
+        &self.shared.latches
+    }
+
+    pub(crate) fn intents(&self) -> &Intents {
+        &self.shared.intents
     }
 
     pub(crate) fn budgets(&self) -> &Budgets {
@@ -210,6 +237,28 @@ impl Store {
         tokio::time::sleep(Duration::from_millis(pause)).await;
         Ok(())
     }
+}
+
+impl<T> Outcome<T> {
+    fn new(value: T, committed: Committed) -> Self {
+        Self {
+            value,
+            meter: committed.meter,
+            version: committed.version,
+        }
+    }
+}
+
+/// Runs a statement once. Of a failure, says which open transaction was in its way.
+async fn attempt_once<T, E, F>(
+    statement: &F,
+    transaction: &mut Transaction,
+) -> std::result::Result<T, (E, Option<Arc<Holder>>)>
+where
+    F: for<'a> Fn(&'a mut Transaction) -> BoxFuture<'a, std::result::Result<T, E>> + Send + Sync,
+{
+    let done = statement(transaction).await;
+    done.map_err(|error| (error, transaction.take_blocker()))
 }
 
 /// Marks an empty engine with our format, and refuses one that was written by a newer version.

@@ -1,18 +1,24 @@
 //! A transaction: reads of one moment and buffered writes, committed at once or not at all.
 //!
 //! One transaction may touch many containers and partitions. Reading items is in `crate::reading`,
-//! writing them in `crate::writing`. A transaction that only reads is simply dropped.
+//! writing them in `crate::writing`. A transaction that only reads is simply dropped. One that is
+//! open across a client's round trips ([`Store::open_transaction`]) is an owned value with a
+//! deadline, a bound on its bytes and write intents; when it is dropped, nothing of it is left.
 
 use std::sync::Arc;
 
 use bytes::Bytes;
 use smallvec::SmallVec;
+use tokio::time::Instant;
 
 use crate::budget::Bill;
+use crate::catalog::Draft;
 use crate::container::Container;
 use crate::engine::{CommitOutcome, Page, Scan, Snapshot};
 use crate::error::{Error, Result};
+use crate::intent::{HeldIntents, Holder, Refusal};
 use crate::key::{self, StorageId};
+use crate::latch::LatchedItem;
 use crate::name::ContainerName;
 use crate::overlay;
 use crate::store::Store;
@@ -29,6 +35,21 @@ pub struct Transaction {
     /// Containers whose definition had to be read at this snapshot: to do that only once.
     looked_up: Vec<Arc<Container>>,
     guarded: SmallVec<[StorageId; 2]>,
+    /// Containers that come into being with the commit.
+    pub(crate) created: Vec<Draft>,
+    manner: Manner,
+    /// The open transaction whose intent this one met last.
+    blocked_by: Option<Arc<Holder>>,
+}
+
+/// How a transaction treats the write intents of open ones.
+pub(crate) enum Manner {
+    /// Not at all: reads, and work in the background, which the engine's check is enough for.
+    Heedless,
+    /// A single statement, which waits for those that hold what it wants to write.
+    Statement,
+    /// Open across a client's round trips, with intents of its own.
+    Open(HeldIntents),
 }
 
 /// A finished transaction.
@@ -41,7 +62,7 @@ pub struct Committed {
 }
 
 impl Transaction {
-    pub(crate) fn new(store: Store, snapshot: Box<dyn Snapshot>) -> Self {
+    pub(crate) fn new(store: Store, snapshot: Box<dyn Snapshot>, manner: Manner) -> Self {
         let now_ms = store.clock().now_ms();
         Self {
             bill: Bill::default(),
@@ -51,7 +72,43 @@ impl Transaction {
             now_ms,
             looked_up: Vec::new(),
             guarded: SmallVec::new(),
+            created: Vec::new(),
+            manner,
+            blocked_by: None,
         }
+    }
+
+    /// Begins anew at this moment, with no writes but with the intents it has: whoever wrote what
+    /// this transaction was about to write has finished, and nobody else can come between now. Only
+    /// right while the client has seen nothing of it.
+    pub async fn refresh(&mut self) -> Result<()> {
+        self.snapshot = self.store.engine().snapshot().await?;
+        self.now_ms = self.store.clock().now_ms();
+        self.writes = WriteSet::default();
+        self.looked_up.clear();
+        self.guarded.clear();
+        self.created.clear();
+        self.blocked_by = None;
+        Ok(())
+    }
+
+    /// When the time of an open transaction is over. From then on its writes and its commit are
+    /// refused.
+    pub fn deadline(&self) -> Option<Instant> {
+        match &self.manner {
+            Manner::Open(intents) => Some(intents.deadline()),
+            Manner::Heedless | Manner::Statement => None,
+        }
+    }
+
+    /// Whether an [`Error::Conflict`] came from another transaction that is still open, so that
+    /// [`Self::refresh`] would not help.
+    pub fn is_blocked(&self) -> bool {
+        self.blocked_by.is_some()
+    }
+
+    pub(crate) fn take_blocker(&mut self) -> Option<Arc<Holder>> {
+        self.blocked_by.take()
     }
 
     /// The container of this name, as of this transaction's moment.
@@ -86,8 +143,20 @@ impl Transaction {
 
     /// Applies all writes, or none: [`Error::Conflict`] if another commit came between.
     pub async fn commit(self) -> Result<Committed> {
+        if self.created.is_empty() {
+            self.commit_writes().await
+        } else {
+            self.commit_with_containers().await
+        }
+    }
+
+    /// Applies the writes. The intents of an open transaction are held until that is done.
+    pub(crate) async fn commit_writes(self) -> Result<Committed> {
+        if let Manner::Open(intents) = &self.manner {
+            intents.check_time()?;
+        }
         let version = self.snapshot.version();
-        let bill = self.bill;
+        let (bill, _held) = (self.bill, self.manner);
         if self.writes.is_empty() && self.writes.guards().is_empty() {
             let meter = bill.settle();
             return Ok(Committed { version, meter });
@@ -110,6 +179,71 @@ impl Transaction {
             self.guarded.push(storage);
             self.writes.guard(key::definition_version(storage));
         }
+    }
+
+    /// Whether writes of this transaction must look at intents at all.
+    pub(crate) fn heeds_intents(&self) -> bool {
+        match self.manner {
+            Manner::Heedless => false,
+            Manner::Statement => !self.store.intents().is_empty(),
+            Manner::Open(_) => true,
+        }
+    }
+
+    /// Announces a change of `key`: [`Error::Conflict`] if an open transaction is about to change
+    /// it. An open transaction is also told here if somebody has changed it since its snapshot.
+    /// `item`, if the key is an item's, tells which latch its writers hold.
+    pub(crate) async fn intend(&mut self, key: &[u8], item: Option<LatchedItem<'_>>) -> Result<()> {
+        let is_news = match &mut self.manner {
+            Manner::Heedless => return Ok(()),
+            Manner::Statement => {
+                self.blocked_by = self.store.intents().holder(key);
+                return self
+                    .blocked_by
+                    .as_ref()
+                    .map_or(Ok(()), |_| Err(Error::Conflict));
+            }
+            Manner::Open(intents) => {
+                intents.check_time()?;
+                match intents.take(key) {
+                    Ok(is_news) => is_news,
+                    Err(Refusal::Held(holder)) => {
+                        self.blocked_by = Some(holder);
+                        return Err(Error::Conflict);
+                    }
+                    Err(Refusal::Full) => return Err(self.store.intents().too_many()),
+                }
+            }
+        };
+        if !is_news {
+            return Ok(());
+        }
+        if let Some(item) = item {
+            // Statements that looked before the intent was there hold this until they are done.
+            drop(self.store.latches().lock(&[item]).await);
+        }
+        let newest = self.store.engine().snapshot().await?.get(key).await?;
+        if newest != self.snapshot.get(key).await? {
+            return Err(Error::Conflict);
+        }
+        Ok(())
+    }
+
+    /// Refuses to buffer more of an open transaction than the engine would take at its commit.
+    pub(crate) fn check_size(&self) -> Result<()> {
+        let limit = self.store.engine().capabilities().max_transaction_bytes;
+        let size = self.writes.byte_size();
+        if matches!(self.manner, Manner::Open(_)) && size > limit {
+            let what = "transaction";
+            return Err(Error::TooLarge { what, size, limit });
+        }
+        Ok(())
+    }
+
+    /// Makes a container that this transaction creates visible to it.
+    pub(crate) fn remember(&mut self, container: Arc<Container>) {
+        self.looked_up.retain(|known| known.name != container.name);
+        self.looked_up.push(container);
     }
 
     /// Asks the partition of `token` for throughput: [`Error::Throttled`] if it has none left.

@@ -12,6 +12,7 @@ use crate::error::{Error, Result};
 use crate::item::{Item, NewItem};
 use crate::key;
 use crate::locator::Locator;
+use crate::misfit::{Misfit, misfit_key};
 use crate::model::IndexEntry;
 use crate::throughput::price;
 use crate::transaction::Transaction;
@@ -99,13 +100,31 @@ impl Transaction {
         new: Option<&Item>,
     ) -> Result<()> {
         self.guard_definition(container);
+        if let (true, Some(item)) = (self.heeds_intents(), new.or(old)) {
+            let key = container.item_key(&item.locator);
+            let latched = (&container.name, &item.locator);
+            self.intend(&key, Some(latched)).await?;
+        }
         self.write_item(container, old, new);
         if !container.definition.indexes.is_empty() {
             self.write_index_entries(container, old, new).await?;
         }
-        if let Some(shadow) = &container.shadow {
-            self.mirror(shadow, old, new).await?;
+        if let Some(shadow) = &container.shadow
+            && let Err(error) = self.mirror(shadow, old, new).await
+        {
+            self.note_misfit(shadow, Misfit::of(error)?).await?;
         }
+        self.check_size()
+    }
+
+    /// Makes the commit depend on an item that this transaction read and does not write: nobody
+    /// else may change it meanwhile, present or absent.
+    pub async fn guard(&mut self, container: &Container, locator: &Locator) -> Result<()> {
+        let key = container.item_key(locator);
+        if self.heeds_intents() {
+            self.intend(&key, Some((&container.name, locator))).await?;
+        }
+        self.writes.guard(key);
         Ok(())
     }
 
@@ -216,6 +235,7 @@ impl Transaction {
         let unique = is_unique(container, entry);
         if unique {
             let claim = key::claim(storage, entry.index, &entry.value);
+            self.intend(&claim, None).await?;
             self.release_expired_claim(container, &claim, locator)
                 .await?;
             let holder = self.get(&claim).await?;
@@ -240,6 +260,7 @@ impl Transaction {
         locator: &Locator,
     ) -> Result<()> {
         let claim = key::claim(container.storage(), entry.index, &entry.value);
+        self.intend(&claim, None).await?;
         if self
             .get(&claim)
             .await?
@@ -303,6 +324,15 @@ impl Transaction {
                 Ok(())
             }
         }
+    }
+
+    /// Ends the relocation, instead of this write, for an item that does not fit there.
+    async fn note_misfit(&mut self, shadow: &Container, misfit: Misfit) -> Result<()> {
+        let key = misfit_key(shadow.storage());
+        if self.get(&key).await?.is_none() {
+            self.writes.put(key, misfit.encode()?);
+        }
+        Ok(())
     }
 
     /// What the new storage holds of `old`, if it was copied already. If not, the absence of its

@@ -32,6 +32,7 @@ fn by_city() -> NewPlacement {
     NewPlacement {
         schema: "city".into(),
         partitions: 1,
+        ..NewPlacement::default()
     }
 }
 
@@ -165,5 +166,41 @@ async fn a_claim_of_another_item_survives_while_its_index_is_built() {
         "{refused:?}"
     );
     store.run_job(job).await.unwrap();
+    assert_sound(&store, &name("c")).await;
+}
+
+#[tokio::test]
+async fn a_relocation_cancelled_at_the_last_moment_does_not_switch_over() {
+    let (store, engine) = filled(20).await;
+    let job = store
+        .begin_relocation(&name("c"), &by_city())
+        .await
+        .unwrap();
+    let before = container(&store, &name("c")).await.storage();
+    let other = store.clone();
+    engine.lay_ambush(ends_job, move || {
+        Box::pin(async move { other.cancel_job(job).await.unwrap() })
+    });
+    let ended = store.run_job(job).await.unwrap_err();
+    assert!(matches!(ended, Error::NotFound(_)), "{ended}");
+    assert!(!engine.is_waiting());
+    assert_eq!(container(&store, &name("c")).await.storage(), before);
+    assert_sound(&store, &name("c")).await;
+}
+
+#[tokio::test]
+async fn a_misfit_written_at_the_last_moment_keeps_the_relocation_from_switching_over() {
+    let (store, engine) = filled(20).await;
+    let writer = store.clone();
+    engine.lay_ambush(ends_job, move || {
+        Box::pin(async move {
+            let misfit = item(50, "tag=a");
+            insert(&writer, &name("c"), misfit).await.unwrap();
+        })
+    });
+    let ended = store.relocate(&name("c"), &by_city()).await.unwrap_err();
+    assert!(matches!(ended, Error::Rejected(_)), "{ended}");
+    assert!(!engine.is_waiting());
+    assert_eq!(all(&store, &name("c")).await.len(), 21);
     assert_sound(&store, &name("c")).await;
 }

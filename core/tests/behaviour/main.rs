@@ -8,6 +8,7 @@ mod indexes;
 mod interception;
 mod interleavings;
 mod items;
+mod open_transactions;
 mod partitions;
 mod relocation;
 mod support;

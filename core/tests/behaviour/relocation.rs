@@ -2,6 +2,7 @@
 
 use crate::support::*;
 use tessera_core::definition::NewIndex;
+use tessera_core::key::{system, system_range};
 use tessera_core::locator::Locator;
 use tessera_core::rebuild::NewPlacement;
 use tessera_core::{Error, Store};
@@ -33,6 +34,7 @@ fn by_city() -> NewPlacement {
     NewPlacement {
         schema: "city".into(),
         partitions: 3,
+        ..NewPlacement::default()
     }
 }
 
@@ -180,5 +182,66 @@ async fn a_cancelled_relocation_leaves_the_container_as_it_was() {
         (before.storage(), None),
         (after.storage(), after.definition.relocation)
     );
+    assert_sound(&store, &name("c")).await;
+}
+
+#[tokio::test]
+async fn a_write_that_does_not_fit_ends_the_relocation_and_not_itself() {
+    for (what, misfit) in [
+        ("an item without the new key", item(50, "mail=50")),
+        (
+            "an item at another one's new place",
+            tessera_core::item::NewItem::new(Locator::murmur3("elsewhere", "r7"), "city=7"),
+        ),
+    ] {
+        let store = filled(40).await;
+        let job = store
+            .begin_relocation(&name("c"), &by_city())
+            .await
+            .unwrap();
+        upsert(&store, &name("c"), item(7, document(7, 1)))
+            .await
+            .unwrap();
+        insert(&store, &name("c"), misfit.clone()).await.unwrap();
+        upsert(&store, &name("c"), misfit).await.unwrap();
+        let ended = store.run_job(job).await.unwrap_err();
+        assert!(
+            matches!(ended, Error::Rejected(_) | Error::DuplicateValue { .. }),
+            "{what}: {ended}"
+        );
+        assert_eq!(
+            container(&store, &name("c")).await.definition.relocation,
+            None
+        );
+        assert_eq!(all(&store, &name("c")).await.len(), 41, "{what}");
+        store.settle().await.unwrap();
+        assert_sound(&store, &name("c")).await;
+        let misfits = system_range(system::MISFIT);
+        assert_eq!(keys_in(&store, misfits).await, 0, "{what}");
+        delete(&store, &name("c"), locator(50)).await.unwrap();
+        let elsewhere = Locator::murmur3("elsewhere", "r7");
+        delete(&store, &name("c"), elsewhere).await.unwrap();
+        store.relocate(&name("c"), &by_city()).await.unwrap();
+        assert_sound(&store, &name("c")).await;
+    }
+}
+
+#[tokio::test]
+async fn a_relocation_may_change_the_indexes() {
+    let store = filled(30).await;
+    let placement = NewPlacement {
+        new_indexes: vec![NewIndex::new("city")],
+        dropped_indexes: vec!["tag".into()],
+        ..by_city()
+    };
+    let moved = store.relocate(&name("c"), &placement).await.unwrap();
+    let names: Vec<_> = moved
+        .definition
+        .indexes
+        .iter()
+        .map(|i| i.name.as_str())
+        .collect();
+    assert_eq!(names, ["mail", "city"]);
+    assert_eq!(find(&store, &name("c"), "city", "4").await.len(), 3);
     assert_sound(&store, &name("c")).await;
 }

@@ -5,9 +5,12 @@
 //! again. Only `connection` touches the socket.
 
 mod access;
+mod aggregate;
 mod auth;
 mod batch;
 mod cluster_time;
+#[cfg(test)]
+mod client;
 mod collection;
 mod command;
 mod commands;
@@ -36,6 +39,7 @@ mod rules;
 mod service;
 mod session;
 mod system;
+mod sharding;
 #[cfg(test)]
 mod testing;
 #[cfg(test)]

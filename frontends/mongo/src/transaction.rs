@@ -1,50 +1,63 @@
 //! Transactions of several statements: a transaction of the core that a session keeps between its
 //! commands. A statement outside of one runs in a transaction of its own.
 //!
-//! Any error of a statement ends the transaction that it belongs to: nothing of it is ever seen.
+//! Any error of a statement ends the transaction that it belongs to: nothing of it is ever seen. A
+//! commit is recorded by the transaction itself beside its session's retryable writes, so that it
+//! can be asked for again: after a lost answer, after a restart, and when the engine could not tell.
+
+mod slot;
+#[cfg(test)]
+mod tests;
 
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use dashmap::DashMap;
-use tessera_core::Transaction;
+use tessera_core::definition::{NewContainer, NewIndex};
 use tessera_core::engine::BoxFuture;
 use tessera_core::locator::Locator;
 use tessera_core::name::ContainerName;
+use tessera_core::{Container, Error as CoreError, Transaction};
 use tessera_mongo_language::error::Code;
 use tokio::sync::{Mutex, OwnedMutexGuard};
 
+use crate::collection::{Collection, Namespace};
+use crate::concern::Level;
 use crate::data::Data;
 use crate::failure::{Failure, Result};
 use crate::logical::SessionId;
 use crate::request::Request;
 use crate::session::Session;
+use crate::transaction::slot::{Open, Slot, State};
+use crate::write::retry::{self, Numbered};
 
-/// How long a transaction may stay open.
-const LIFETIME: Duration = Duration::from_secs(60);
-/// How long the outcome of a transaction is remembered for a client that asks again.
-const REMEMBERED: Duration = Duration::from_secs(30 * 60);
-/// Beyond so many sessions those that are over are forgotten.
+/// The label of a failed transaction that may succeed if all of it is run again.
+pub(crate) const TRANSIENT: &str = "TransientTransactionError";
+/// The label of a commit that may have been applied.
+pub(crate) const UNKNOWN_RESULT: &str = "UnknownTransactionCommitResult";
+
+/// How long a transaction may stay open, unless a client sets it.
+const LIFETIME_SECONDS: u64 = 60;
+/// Beyond so many sessions those whose transaction is over are forgotten.
 const MAX_KEPT: usize = 10_000;
+/// How often a transaction's first statement begins anew after it came too late for its snapshot.
+const MAX_FRESH_STARTS: u32 = 10;
 
 /// The transactions of all sessions.
-#[derive(Default)]
 pub(crate) struct Transactions {
     by_session: DashMap<SessionId, Arc<Mutex<Slot>>>,
+    lifetime_seconds: AtomicU64,
 }
 
-/// The latest transaction of a session.
-struct Slot {
-    number: i64,
-    state: State,
-    since: Instant,
-}
-
-enum State {
-    Open(Box<Transaction>),
-    Committed,
-    Aborted,
+impl Default for Transactions {
+    fn default() -> Self {
+        Self {
+            by_session: DashMap::new(),
+            lifetime_seconds: AtomicU64::new(LIFETIME_SECONDS),
+        }
+    }
 }
 
 /// Where a statement runs.
@@ -58,6 +71,8 @@ pub(crate) enum Scope {
 /// A session's transaction while one of its statements runs.
 pub(crate) struct Joined {
     slot: OwnedMutexGuard<Slot>,
+    /// Whether nothing of the transaction was done or answered yet, so that it may begin anew.
+    untouched: bool,
     /// Whether the statement has gone well; otherwise the transaction ends with it.
     succeeded: bool,
 }
@@ -94,37 +109,28 @@ impl Transactions {
         if !request.in_transaction() {
             return Ok(Scope::Alone);
         }
-        let generic = &request.generic;
-        let (Some(session), Some(number)) = (generic.session, generic.transaction_number) else {
-            let message = "'autocommit' is for statements of a session's transaction";
-            return Err(Failure::new(Code::INVALID_OPTIONS, message));
-        };
-        let slot = if generic.start_transaction == Some(true) {
-            self.start(data, session, number).await?
+        let numbered = numbered(request)?;
+        let starts = request.generic.start_transaction == Some(true);
+        check_concerns(request, starts)?;
+        let slot = if starts {
+            self.start(data, numbered).await?
         } else {
-            self.open(session, number).await?
+            self.open(data, numbered).await?
         };
         Ok(Scope::Joined(Joined {
+            untouched: starts,
             slot,
             succeeded: false,
         }))
     }
 
-    async fn start(
-        &self,
-        data: &Data,
-        session: SessionId,
-        number: i64,
-    ) -> Result<OwnedMutexGuard<Slot>> {
+    async fn start(&self, data: &Data, numbered: Numbered) -> Result<OwnedMutexGuard<Slot>> {
         self.forget_old();
-        let fresh = || {
-            Arc::new(Mutex::new(Slot {
-                number: i64::MIN,
-                state: State::Aborted,
-                since: Instant::now(),
-            }))
-        };
-        let slot = Arc::clone(&self.by_session.entry(session).or_insert_with(fresh));
+        retry::prepare(data).await?;
+        let number = numbered.number;
+        let slot = self.by_session.entry(numbered.session).or_default();
+        let slot = Arc::clone(&slot);
+        let timed = Arc::downgrade(&slot);
         let mut slot = slot.lock_owned().await;
         if number < slot.number {
             return Err(too_old(number, slot.number));
@@ -136,77 +142,201 @@ impl Transactions {
                 message,
             ));
         }
-        *slot = Slot {
-            number,
-            state: State::Open(Box::new(data.store.begin().await?)),
-            since: Instant::now(),
-        };
+        // Whatever the session had open before ends here.
+        *slot = Slot::default();
+        let lifetime = Duration::from_secs(self.lifetime_seconds());
+        let transaction = data.store.open_transaction(lifetime).await?;
+        *slot = Slot::open(number, transaction, timed);
         Ok(slot)
     }
 
-    async fn open(&self, session: SessionId, number: i64) -> Result<OwnedMutexGuard<Slot>> {
-        let slot = self.by_session.get(&session).map(|slot| Arc::clone(&slot));
-        let mut slot = slot.ok_or_else(|| none_such(number))?.lock_owned().await;
+    async fn open(&self, data: &Data, numbered: Numbered) -> Result<OwnedMutexGuard<Slot>> {
+        let number = numbered.number;
+        let slot = self.find(numbered.session);
+        let Some(slot) = slot else {
+            // Another process, or this one before it was restarted, may have committed it.
+            return Err(match retry::committed(data, numbered).await? {
+                true => committed(number),
+                false => none_such(number),
+            });
+        };
+        let slot = slot.lock_owned().await;
         if number < slot.number {
             return Err(too_old(number, slot.number));
         }
         if number > slot.number {
             return Err(none_such(number));
         }
-        if slot.since.elapsed() > LIFETIME && matches!(slot.state, State::Open(_)) {
-            slot.state = State::Aborted;
-        }
         match slot.state {
-            State::Open(_) => Ok(slot),
+            State::Open(_) | State::Unknown => Ok(slot),
             State::Aborted => Err(none_such(number)),
-            State::Committed => {
-                let message =
-                    format!("Transaction with {{ txnNumber: {number} }} has been committed.");
-                Err(Failure::new(Code::TRANSACTION_COMMITTED, message))
-            }
+            State::Expired => Err(expired(number)),
+            State::Committed => Err(committed(number)),
         }
+    }
+
+    fn find(&self, session: SessionId) -> Option<Arc<Mutex<Slot>>> {
+        self.by_session.get(&session).map(|slot| Arc::clone(&slot))
     }
 
     /// Commits a session's transaction. Asked again, it answers the same.
     pub(crate) async fn commit(
         &self,
+        data: &Data,
         session: &mut Session,
-        id: SessionId,
-        number: i64,
+        request: &Request<'_>,
     ) -> Result<()> {
-        let mut slot = match self.open(id, number).await {
+        let numbered = numbered(request)?;
+        let mut slot = match self.open(data, numbered).await {
             Err(failure) if failure.code() == Code::TRANSACTION_COMMITTED => return Ok(()),
             slot => slot?,
         };
-        let State::Open(transaction) = std::mem::replace(&mut slot.state, State::Aborted) else {
-            return Err(none_such(number));
+        let (state, outcome) = match std::mem::replace(&mut slot.state, State::Aborted) {
+            State::Open(open) => commit_open(data, session, (numbered, *open), request).await,
+            State::Unknown => resolve(data, numbered).await,
+            other => (other, Err(none_such(numbered.number))),
         };
-        let committed = transaction.commit().await?;
-        session.spent(&committed.meter);
-        slot.state = State::Committed;
-        Ok(())
+        slot.state = state;
+        outcome
     }
 
     /// Gives a session's transaction up.
-    pub(crate) async fn abort(&self, id: SessionId, number: i64) -> Result<()> {
-        let mut slot = self.open(id, number).await?;
+    pub(crate) async fn abort(&self, data: &Data, request: &Request<'_>) -> Result<()> {
+        let mut slot = self.open(data, numbered(request)?).await?;
         slot.state = State::Aborted;
         Ok(())
     }
 
     /// Ends whatever a session has open, because the session ends.
     pub(crate) fn end_session(&self, id: SessionId) {
-        self.by_session.remove(&id);
+        if let Some((_, slot)) = self.by_session.remove(&id)
+            && let Ok(mut slot) = slot.try_lock()
+        {
+            slot.state = State::Aborted;
+        }
+    }
+
+    /// Ends a transaction that its session has left behind: it begins something with this number.
+    pub(crate) fn overtake(&self, session: SessionId, number: i64) {
+        if let Some(slot) = self.find(session)
+            && let Ok(mut slot) = slot.try_lock()
+            && slot.number < number
+        {
+            slot.state = State::Aborted;
+        }
+    }
+
+    /// How long a transaction may stay open.
+    pub(crate) fn lifetime_seconds(&self) -> u64 {
+        self.lifetime_seconds.load(Ordering::Relaxed)
+    }
+
+    /// Sets how long transactions that begin from now on may stay open.
+    pub(crate) fn set_lifetime_seconds(&self, seconds: u64) {
+        self.lifetime_seconds
+            .store(seconds.max(1), Ordering::Relaxed);
+    }
+
+    /// How many transactions are open.
+    pub(crate) fn count_open(&self) -> usize {
+        let is_open = |slot: &Arc<Mutex<Slot>>| {
+            // One that is locked is running a statement.
+            slot.try_lock()
+                .map_or(true, |slot| matches!(slot.state, State::Open(_)))
+        };
+        self.by_session
+            .iter()
+            .filter(|entry| is_open(entry.value()))
+            .count()
     }
 
     fn forget_old(&self) {
         if self.by_session.len() < MAX_KEPT {
             return;
         }
-        self.by_session.retain(|_, slot| {
-            slot.try_lock()
-                .map_or(true, |slot| slot.since.elapsed() < REMEMBERED)
-        });
+        self.by_session
+            .retain(|_, slot| slot.try_lock().map_or(true, |slot| slot.is_worth_keeping()));
+    }
+}
+
+/// The session and number of a command of a transaction.
+fn numbered(request: &Request<'_>) -> Result<Numbered> {
+    let generic = &request.generic;
+    match (
+        generic.session,
+        generic.transaction_number,
+        generic.autocommit,
+    ) {
+        (Some(session), Some(number), Some(false)) => Ok(Numbered { session, number }),
+        _ => {
+            let message = "a transaction needs 'lsid', 'txnNumber' and 'autocommit: false'";
+            Err(Failure::new(Code::INVALID_OPTIONS, message))
+        }
+    }
+}
+
+/// Refuses concerns where a transaction cannot have them: a read concern belongs to its first
+/// statement, a write concern to its end.
+fn check_concerns(request: &Request<'_>, starts: bool) -> Result<()> {
+    let refuse = |message: &str| Err(Failure::new(Code::INVALID_OPTIONS, message));
+    let generic = &request.generic;
+    if generic.write_concern.is_some() {
+        return refuse("writeConcern is not allowed within a multi-statement transaction");
+    }
+    let Some(concern) = &generic.read_concern else {
+        return Ok(());
+    };
+    if !starts {
+        return refuse("Only the first command in a transaction may specify a readConcern");
+    }
+    match concern.level {
+        None | Some(Level::Local | Level::Majority | Level::Snapshot) => Ok(()),
+        Some(_) => refuse(
+            "The readConcern level must be either 'local' (default), 'majority' or 'snapshot' in \
+             order to run in a transaction",
+        ),
+    }
+}
+
+/// Commits with a record of it.
+async fn commit_open(
+    data: &Data,
+    session: &mut Session,
+    (numbered, mut open): (Numbered, Open),
+    request: &Request<'_>,
+) -> (State, Result<()>) {
+    if request
+        .generic
+        .write_concern
+        .as_ref()
+        .is_some_and(|concern| concern.journal)
+    {
+        open.transaction.demand_sync();
+    }
+    let recorded = retry::record_commit(data, &mut open.transaction, numbered).await;
+    if let Err(failure) = recorded {
+        return (State::Aborted, Err(failure.labelled(TRANSIENT)));
+    }
+    match open.transaction.commit().await {
+        Ok(committed) => {
+            session.spent(&committed.meter);
+            (State::Committed, Ok(()))
+        }
+        Err(CoreError::OutcomeUnknown) => (State::Unknown, Err(unknown())),
+        Err(error) => (
+            State::Aborted,
+            Err(Failure::from(error).labelled(TRANSIENT)),
+        ),
+    }
+}
+
+/// Finds out how a commit ended whose answer was lost. If there is no record of it, one is made that
+/// keeps it from being applied later.
+async fn resolve(data: &Data, numbered: Numbered) -> (State, Result<()>) {
+    match retry::fence(data, numbered).await {
+        Ok(true) => (State::Committed, Ok(())),
+        Ok(false) => (State::Aborted, Err(none_such(numbered.number))),
+        Err(_) => (State::Unknown, Err(unknown())),
     }
 }
 
@@ -220,7 +350,8 @@ impl Scope {
     }
 
     /// Runs a statement that writes. Alone it is repeated after conflicts and committed; as part of
-    /// a transaction it runs once. `items` are those it is known to change.
+    /// a transaction it runs once, or again while it is the first and came too late. `items` are
+    /// those it is known to change.
     pub(crate) async fn write<T, F>(
         &mut self,
         data: &Data,
@@ -238,7 +369,57 @@ impl Scope {
                 session.spent(&outcome.meter);
                 Ok(outcome.value)
             }
-            Self::Joined(joined) => statement(joined.transaction()?).await,
+            Self::Joined(joined) => joined.write(&statement).await,
+        }
+    }
+
+    /// Creates a container, in the session's transaction if there is one.
+    pub(crate) async fn create_container(
+        &mut self,
+        data: &Data,
+        name: &ContainerName,
+        new: &NewContainer,
+    ) -> tessera_core::Result<Arc<Container>> {
+        match self {
+            Self::Alone => data.store.create_container(name, new).await,
+            Self::Joined(joined) => match joined.transaction() {
+                Ok(transaction) => transaction.create_container(name, new).await,
+                Err(_) => Err(CoreError::Conflict),
+            },
+        }
+    }
+
+    /// Adds indexes to a collection that the session's transaction has created and not filled yet.
+    pub(crate) async fn add_indexes(
+        &mut self,
+        namespace: &Namespace,
+        added: &[(String, bool)],
+        collection: &Collection,
+    ) -> Result<()> {
+        let Self::Joined(joined) = self else {
+            return Err(Failure::new(
+                Code::INTERNAL_ERROR,
+                "there is no transaction",
+            ));
+        };
+        let added = added.iter().map(|(name, unique)| NewIndex {
+            name: name.clone(),
+            unique: *unique,
+        });
+        let added: Vec<NewIndex> = added.collect();
+        let (name, schema) = (&namespace.container, collection.encode()?);
+        let transaction = joined.transaction()?;
+        match transaction.create_indexes(name, &added, schema).await {
+            Ok(_) => Ok(()),
+            Err(CoreError::Rejected(_)) => {
+                let message = format!(
+                    "Cannot create new indexes on existing collection {namespace} in a \
+                     multi-document transaction."
+                );
+                let code = Code::OPERATION_NOT_SUPPORTED_IN_TRANSACTION;
+                Err(Failure::new(code, message))
+            }
+            Err(error) => Err(error.into()),
         }
     }
 
@@ -246,20 +427,24 @@ impl Scope {
         matches!(self, Self::Joined(_))
     }
 
-    /// Begins the session's transaction anew at this moment, if it has done nothing yet: it is to
-    /// see what was created for it.
-    pub(crate) async fn refresh(&mut self, data: &Data) -> Result<()> {
+    /// Lends the session's transaction to what reads in it from several places; none if the
+    /// statement runs alone. It must be taken back.
+    pub(crate) async fn lend(&mut self, data: &Data) -> Result<Option<Arc<Mutex<Transaction>>>> {
+        let Self::Joined(joined) = self else {
+            return Ok(None);
+        };
+        let placeholder = data.store.begin().await?;
+        let lent = std::mem::replace(joined.transaction()?, placeholder);
+        Ok(Some(Arc::new(Mutex::new(lent))))
+    }
+
+    /// Takes the transaction back that was lent. If somebody still holds it, it is lost.
+    pub(crate) fn take_back(&mut self, lent: Arc<Mutex<Transaction>>) -> Result<()> {
         if let Self::Joined(joined) = self {
-            let transaction = joined.transaction()?;
-            if !transaction.meter().partitions().is_empty() {
-                let message =
-                    "a collection cannot be created by a later statement of a transaction";
-                return Err(Failure::new(
-                    Code::OPERATION_NOT_SUPPORTED_IN_TRANSACTION,
-                    message,
-                ));
-            }
-            *transaction = data.store.begin().await?;
+            let lent = Arc::into_inner(lent).ok_or_else(|| {
+                Failure::new(Code::INTERNAL_ERROR, "a transaction is still in use")
+            })?;
+            *joined.transaction()? = lent.into_inner();
         }
         Ok(())
     }
@@ -276,15 +461,49 @@ impl Joined {
     fn transaction(&mut self) -> Result<&mut Transaction> {
         let number = self.slot.number;
         match &mut self.slot.state {
-            State::Open(transaction) => Ok(transaction),
-            State::Committed | State::Aborted => Err(none_such(number)),
+            State::Open(open) => Ok(&mut open.transaction),
+            State::Expired => Err(expired(number)),
+            State::Unknown | State::Committed | State::Aborted => Err(none_such(number)),
+        }
+    }
+
+    async fn write<T, F>(&mut self, statement: &F) -> Result<T>
+    where
+        F: for<'a> Fn(&'a mut Transaction) -> BoxFuture<'a, Result<T>> + Send + Sync,
+    {
+        let mut fresh_starts = 0;
+        loop {
+            let (untouched, number) = (self.untouched, self.slot.number);
+            let transaction = self.transaction()?;
+            let failure = match statement(transaction).await {
+                Ok(value) => {
+                    self.untouched = false;
+                    return Ok(value);
+                }
+                Err(failure) => failure,
+            };
+            if failure.code() != Code::WRITE_CONFLICT {
+                return Err(failure);
+            }
+            if transaction
+                .deadline()
+                .is_some_and(|end| end <= tokio::time::Instant::now())
+            {
+                return Err(expired(number));
+            }
+            fresh_starts += 1;
+            if !untouched || transaction.is_blocked() || fresh_starts > MAX_FRESH_STARTS {
+                return Err(failure);
+            }
+            // Nobody has seen anything of it: it may as well begin after what came between.
+            transaction.refresh().await?;
         }
     }
 }
 
 impl Drop for Joined {
     fn drop(&mut self) {
-        if !self.succeeded {
+        if !self.succeeded && matches!(self.slot.state, State::Open(_)) {
             self.slot.state = State::Aborted;
         }
     }
@@ -293,7 +512,24 @@ impl Drop for Joined {
 fn none_such(number: i64) -> Failure {
     let message =
         format!("Given transaction number {number} does not match any in-progress transactions.");
-    Failure::new(Code::NO_SUCH_TRANSACTION, message)
+    Failure::new(Code::NO_SUCH_TRANSACTION, message).labelled(TRANSIENT)
+}
+
+fn committed(number: i64) -> Failure {
+    let message = format!("Transaction with {{ txnNumber: {number} }} has been committed.");
+    Failure::new(Code::TRANSACTION_COMMITTED, message)
+}
+
+fn expired(number: i64) -> Failure {
+    let message = format!(
+        "Transaction with {{ txnNumber: {number} }} has been aborted: it was open for longer than \
+         transactionLifetimeLimitSeconds"
+    );
+    Failure::new(Code::TRANSACTION_EXCEEDED_LIFETIME_LIMIT_SECONDS, message).labelled(TRANSIENT)
+}
+
+fn unknown() -> Failure {
+    Failure::from(CoreError::OutcomeUnknown).labelled(UNKNOWN_RESULT)
 }
 
 fn too_old(number: i64, latest: i64) -> Failure {

@@ -200,6 +200,7 @@ async fn reshape(store: &Store) {
         let placement = NewPlacement {
             schema: field.into(),
             partitions: 2,
+            ..NewPlacement::default()
         };
         store.relocate(&name(), &placement).await.unwrap();
     }

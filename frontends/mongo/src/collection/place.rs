@@ -95,6 +95,10 @@ pub(crate) fn value_at(body: &RawDocument, path: &str) -> Result<Option<Bson>> {
             }
             (RawBsonRef::Document(inner), Some(_)) => current = inner,
             (_, Some(_)) => return Ok(None),
+            (RawBsonRef::RegularExpression(_) | RawBsonRef::Undefined, None) => {
+                let message = format!("the shard key field '{path}' has a type that is not placed");
+                return Err(Error::new(Code::SHARD_KEY_NOT_FOUND, message));
+            }
             (value, None) => return Bson::try_from(value).map(Some).map_err(damaged),
         }
     }

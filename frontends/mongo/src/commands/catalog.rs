@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use bson::{Bson, doc};
+use bson::{Bson, Document, doc};
 use tessera_core::Transaction;
 use tessera_core::name::ContainerName;
 use tessera_mongo_language::collation::Collation;
@@ -20,6 +20,7 @@ use crate::reply::Reply;
 use crate::request::Request;
 use crate::service::Service;
 use crate::session::Session;
+use crate::sharding::config;
 use crate::write::target::Target;
 
 pub(crate) const COMMANDS: &[Command] = &[
@@ -67,6 +68,18 @@ async fn list_collections(
     let size = listing::batch_size(fields.document("cursor"))?;
     let mut found = Vec::new();
     let mut from = String::new();
+    if request.database == config::DATABASE {
+        for name in config::names() {
+            let mut shown = doc! { "name": name, "type": "collection" };
+            if !name_only {
+                shown.insert("options", Document::new());
+                shown.insert("info", doc! { "readOnly": true });
+            }
+            if filter.matches(&shown)? {
+                found.push(shown);
+            }
+        }
+    }
     loop {
         let database = request.database;
         let page = service
@@ -75,6 +88,10 @@ async fn list_collections(
             .await?;
         let is_last = page.len() < STEP;
         for (name, definition) in page {
+            from = format!("{}\0", name.container);
+            if config::is_computed(&Namespace::unchecked(database, &name.container)) {
+                continue;
+            }
             let collection = service.data.collections.of(&definition)?;
             let mut shown = doc! { "name": name.container.clone(), "type": collection.kind() };
             shown.insert("options", collection.options.clone());
@@ -95,7 +112,6 @@ async fn list_collections(
                 }
                 found.push(shown);
             }
-            from = format!("{}\0", name.container);
         }
         if is_last {
             break;

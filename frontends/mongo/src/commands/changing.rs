@@ -80,8 +80,7 @@ impl Changing {
                     if !matches!(self.change.kind, Kind::Update { upsert: true, .. }) {
                         return Ok(Changes::default());
                     }
-                    create_if_missing(data, &self.namespace).await?;
-                    scope.refresh(data).await?;
+                    create_if_missing(data, scope, &self.namespace).await?;
                 }
                 Err(failure) if lost_race(&self.change, &failure) && !scope.is_joined() => {
                     races += 1;
@@ -125,6 +124,8 @@ impl Changing {
         let (handle, namespace) = (data.clone(), self.namespace.clone());
         let (change, numbered) = (Arc::clone(&self.change), self.numbered);
         let keeps_images = self.keeps_images;
+        // As in MongoDB: what moves a document must not be done twice, nor by halves.
+        let may_move = numbered.is_some() || scope.is_joined();
         let written = scope.write(data, session, items.as_slice(), move |transaction| {
             let (data, namespace) = (handle.clone(), namespace.clone());
             let change = Arc::clone(&change);
@@ -133,6 +134,7 @@ impl Changing {
                     data: &data,
                     namespace: &namespace,
                     change: &change,
+                    may_move,
                 };
                 one.run(transaction, numbered, keeps_images).await
             })
@@ -168,6 +170,7 @@ impl Changing {
                         data: &data,
                         namespace: &namespace,
                         change: &change,
+                        may_move: false,
                     };
                     one.step(transaction, before).await
                 })
@@ -204,12 +207,17 @@ struct One<'a> {
     data: &'a Data,
     namespace: &'a Namespace,
     change: &'a Change,
+    may_move: bool,
 }
 
 impl One<'_> {
     async fn target(&self, transaction: &mut Transaction) -> Result<Target> {
         let target = Target::for_write(self.data, transaction, self.namespace).await?;
-        target.ok_or_else(|| missing(self.namespace))
+        let target = target.ok_or_else(|| missing(self.namespace))?;
+        Ok(Target {
+            may_move: self.may_move,
+            ..target
+        })
     }
 
     async fn run(

@@ -16,6 +16,7 @@ use crate::command::Command;
 use crate::commands::statements::count as number;
 use crate::commands::{asked, view};
 use crate::execute::Execution;
+use crate::execute::computed;
 use crate::execute::query::Query;
 use crate::failure::Result;
 use crate::fields::{
@@ -26,6 +27,7 @@ use crate::reply::Reply;
 use crate::request::Request;
 use crate::service::Service;
 use crate::session::Session;
+use crate::sharding::config;
 use crate::write::target::Target;
 
 pub(crate) const COMMANDS: &[Command] = &[
@@ -77,6 +79,10 @@ const STEP: usize = 1_000;
 async fn count(service: &Service, session: &mut Session, request: &Request<'_>) -> Result<Reply> {
     let namespace = Namespace::new(request.database, request.collection()?)?;
     let fields = Fields::of(request, COUNT)?;
+    if let Some(documents) = config::documents(service, &namespace).await? {
+        let found = computed::answer(&count_query(service, &fields, None)?, documents)?;
+        return Ok(doc! { "n": number(found.len() as u64) }.into());
+    }
     let mut scope = service
         .data
         .transactions

@@ -74,12 +74,15 @@ async fn create(service: &Service, _session: &mut Session, request: &Request<'_>
     if collection.view.is_some() {
         view::check_new(service, &namespace, &collection).await?;
     }
-    match target::create(&service.data, &namespace, &collection).await {
-        Err(failure) if failure.code() == Code::NAMESPACE_EXISTS => {
+    let transactions = &service.data.transactions;
+    let mut scope = transactions.scope(&service.data, request).await?;
+    match target::create(&service.data, &mut scope, &namespace, &collection).await {
+        Err(failure) if failure.code() == Code::NAMESPACE_EXISTS && !scope.is_joined() => {
             same_as_existing(&service.data, &namespace, &collection).await?;
         }
         created => created?,
     }
+    scope.succeed();
     Ok(Reply::ok())
 }
 

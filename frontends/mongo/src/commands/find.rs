@@ -11,16 +11,19 @@ use crate::collection::{Collection, Namespace};
 use crate::command::Command;
 use crate::commands::{asked, fast, view};
 use crate::cursor::{Cursor, Rows as _, Tail};
+use crate::execute::computed;
 use crate::execute::query::Query;
 use crate::execute::{Execution, FindRows};
 use crate::failure::Result;
 use crate::fields::{
     ANY, BOOL_OR_NUMBER, DOCUMENT, Field, Fields, NUMBER, STRING_OR_DOCUMENT, optional,
 };
+use crate::listing;
 use crate::reply::Reply;
 use crate::request::Request;
 use crate::service::Service;
 use crate::session::Session;
+use crate::sharding::config;
 use crate::write::target::Target;
 
 pub(crate) const COMMANDS: &[Command] = &[Command::new(
@@ -76,6 +79,11 @@ pub(crate) struct Delivery {
 }
 
 async fn run(service: &Service, session: &mut Session, request: &Request<'_>) -> Result<Reply> {
+    if request.database == config::DATABASE
+        && let Some(reply) = find_computed(service, request).await?
+    {
+        return Ok(reply);
+    }
     if let Some(reply) = fast::find(service, session, request).await? {
         return Ok(reply);
     }
@@ -145,6 +153,25 @@ async fn run(service: &Service, session: &mut Session, request: &Request<'_>) ->
         0
     };
     Ok(batch.reply(Turn::First, id, &namespace.to_string())?.into())
+}
+
+/// The answer of a collection that is computed; none of any other.
+async fn find_computed(service: &Service, request: &Request<'_>) -> Result<Option<Reply>> {
+    let namespace = Namespace::new(request.database, request.collection()?)?;
+    let fields = Fields::of(request, FIELDS)?;
+    let delivery = Delivery::read(&fields)?;
+    let Some(documents) = config::documents(service, &namespace).await? else {
+        return Ok(None);
+    };
+    let found = computed::answer(&query(service, &fields, None)?, documents)?;
+    let size = if delivery.single_batch {
+        None
+    } else {
+        Some(delivery.batch_size)
+    };
+    let namespace = namespace.to_string();
+    let reply = listing::reply(&service.data, request, (&namespace, found), size)?;
+    Ok(Some(reply))
 }
 
 impl Delivery {

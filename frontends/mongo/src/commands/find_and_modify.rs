@@ -24,6 +24,7 @@ use crate::reply::Reply;
 use crate::request::Request;
 use crate::service::Service;
 use crate::session::Session;
+use crate::sharding::config;
 use crate::write::change::{Change, Kind};
 use crate::write::retry::Numbered;
 
@@ -68,6 +69,7 @@ pub(crate) struct Modification {
 
 async fn run(service: &Service, session: &mut Session, request: &Request<'_>) -> Result<Reply> {
     let namespace = Namespace::new(request.database, request.collection()?)?;
+    config::check_write(&namespace)?;
     let fields = Fields::of(request, FIELDS)?;
     check(&fields)?;
     let mut scope = service

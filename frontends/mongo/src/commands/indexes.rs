@@ -21,6 +21,7 @@ use crate::reply::Reply;
 use crate::request::Request;
 use crate::service::Service;
 use crate::session::Session;
+use crate::sharding::check_unique_index;
 use crate::write::target::{self, Target, on_view};
 
 pub(crate) const COMMANDS: &[Command] = &[
@@ -99,8 +100,11 @@ async fn create(service: &Service, _session: &mut Session, request: &Request<'_>
     }
     check_quorum(fields.get("commitQuorum"))?;
     let _changing = service.data.lock_schema(&namespace).await;
-    let mut transaction = service.store.begin().await?;
-    let existing = Target::find(&service.data, &mut transaction, &namespace).await?;
+    let transactions = &service.data.transactions;
+    let mut scope = transactions.scope(&service.data, request).await?;
+    let mut reader = scope.reader(&service.data).await?;
+    let existing = Target::find(&service.data, &mut reader, &namespace).await?;
+    drop(reader);
     check_uuid(&namespace, fields.get("collectionUUID"), existing.as_ref())?;
     if existing
         .as_ref()
@@ -122,6 +126,11 @@ async fn create(service: &Service, _session: &mut Session, request: &Request<'_>
         asked.push(IndexSpec::parse(&spec, &collection.collation)?);
     }
     let new = only_new(&collection, asked)?;
+    for index in new.iter().filter(|index| index.unique) {
+        if let Some(shard_key) = &collection.shard_key {
+            check_unique_index(&index.key, &shard_key.key, Code::CANNOT_CREATE_INDEX)?;
+        }
+    }
     let before = 1 + collection.indexes.len();
     if before + new.len() > MAX_INDEXES {
         let message = format!("add index fails, too many indexes for {namespace}");
@@ -129,14 +138,21 @@ async fn create(service: &Service, _session: &mut Session, request: &Request<'_>
     }
     let count = new.len();
     let created = existing.is_none();
-    if existing.is_some() {
+    if existing.is_some() && !scope.is_joined() {
         build::build(&service.data, &namespace, new).await?;
-    } else {
+    } else if existing.is_none() || count > 0 {
         let mut collection = collection;
+        let added = new.iter().map(|index| (index.name.clone(), index.unique));
+        let added: Vec<(String, bool)> = added.collect();
         collection.indexes.extend(new.into_iter().map(Arc::new));
-        namespace.check_creatable()?;
-        target::create(&service.data, &namespace, &collection).await?;
+        if existing.is_some() {
+            scope.add_indexes(&namespace, &added, &collection).await?;
+        } else {
+            namespace.check_creatable()?;
+            target::create(&service.data, &mut scope, &namespace, &collection).await?;
+        }
     }
+    scope.succeed();
     let number = |number: usize| i32::try_from(number).unwrap_or(i32::MAX);
     let mut reply = doc! {
         "numIndexesBefore": number(before),

@@ -18,6 +18,7 @@ use crate::reply::Reply;
 use crate::request::Request;
 use crate::service::Service;
 use crate::session::Session;
+use crate::sharding::config;
 use crate::transaction::Scope;
 use crate::write::document::NewDocument;
 use crate::write::retry::{Numbered, Record};
@@ -63,6 +64,7 @@ pub(crate) struct Insertion {
 
 async fn run(service: &Service, session: &mut Session, request: &Request<'_>) -> Result<Reply> {
     let namespace = Namespace::new(request.database, request.collection()?)?;
+    config::check_write(&namespace)?;
     let fields = Fields::of(request, FIELDS)?;
     let sent = request.documents("documents")?.unwrap_or_default();
     check_count(sent.len())?;
@@ -225,8 +227,7 @@ impl Part<'_> {
             });
             match written.await {
                 Err(failure) if failure.code() == Code::NAMESPACE_NOT_FOUND => {
-                    create_if_missing(data, &self.insertion.namespace).await?;
-                    scope.refresh(data).await?;
+                    create_if_missing(data, scope, &self.insertion.namespace).await?;
                 }
                 written => return written,
             }

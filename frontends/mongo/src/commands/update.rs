@@ -21,6 +21,7 @@ use crate::reply::Reply;
 use crate::request::Request;
 use crate::service::Service;
 use crate::session::Session;
+use crate::sharding::config;
 use crate::write::change::{Change, Kind};
 use crate::write::retry::Numbered;
 
@@ -98,6 +99,7 @@ const DELETE_STATEMENT: &[Field] = &[
 
 async fn update(service: &Service, session: &mut Session, request: &Request<'_>) -> Result<Reply> {
     let namespace = Namespace::new(request.database, request.collection()?)?;
+    config::prepare_update(service, &namespace).await?;
     let fields = Fields::of(request, UPDATE)?;
     let sent = request.documents("updates")?.unwrap_or_default();
     check_count(sent.len())?;
@@ -128,6 +130,7 @@ async fn update(service: &Service, session: &mut Session, request: &Request<'_>)
 
 async fn delete(service: &Service, session: &mut Session, request: &Request<'_>) -> Result<Reply> {
     let namespace = Namespace::new(request.database, request.collection()?)?;
+    config::check_write(&namespace)?;
     let fields = Fields::of(request, DELETE)?;
     let sent = request.documents("deletes")?.unwrap_or_default();
     check_count(sent.len())?;
@@ -320,6 +323,32 @@ pub(crate) fn delete_statement(
         multi,
         bypass_validation: true,
     })
+}
+
+/// The change of a command that has one statement, for explain.
+pub(crate) fn only_statement(
+    service: &Service,
+    request: &Request<'_>,
+    collection: Option<&Collection>,
+) -> Result<Change> {
+    let (table, name) = match request.name() {
+        "update" => (UPDATE, "updates"),
+        _ => (DELETE, "deletes"),
+    };
+    let fields = Fields::of(request, table)?;
+    let sent = request.documents(name)?.unwrap_or_default();
+    let [statement] = sent.as_slice() else {
+        let message = "explained write batches must be of size 1";
+        return Err(Error::new(Code::INVALID_LENGTH, message).into());
+    };
+    let definitions = fields.document("let");
+    if name == "updates" {
+        let statement = Fields::of_document("update.updates", statement, UPDATE_STATEMENT)?;
+        update_statement(service, &statement, (definitions, false), collection)
+    } else {
+        let statement = Fields::of_document("delete.deletes", statement, DELETE_STATEMENT)?;
+        delete_statement(service, &statement, definitions, collection)
+    }
 }
 
 /// The `arrayFilters` of a statement.

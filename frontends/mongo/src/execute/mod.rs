@@ -1,6 +1,7 @@
 //! Execution: reading what a plan names, keeping what the filter matches, in the order and form
 //! that were asked for.
 
+pub(crate) mod computed;
 pub(crate) mod query;
 pub(crate) mod scanner;
 

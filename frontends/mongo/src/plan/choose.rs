@@ -155,10 +155,15 @@ impl Planner<'_> {
         let id = conditions.equality("_id", self.wanted.collation);
         let id = id.filter(usable);
         if let Some(shard_key) = &collection.shard_key {
+            // Documents are placed by what they are, not by what collates alike.
+            let is_placed = |value: &Bson| match value {
+                Bson::Array(_) => false,
+                Bson::String(_) | Bson::Document(_) => self.wanted.collation.is_simple(),
+                _ => true,
+            };
             let values = shard_key.paths.iter().map(|path| {
                 let value = conditions.equality(path, self.wanted.collation)?;
-                let simple = !matches!(value, Bson::Array(_)) && usable(&value);
-                simple.then_some(value)
+                is_placed(&value).then_some(value)
             });
             let values: Vec<Bson> = values.collect::<Option<_>>()?;
             let (token, partition_key) = shard_key.place_values(&values);

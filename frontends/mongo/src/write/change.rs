@@ -14,6 +14,7 @@ use crate::execute::query::Query;
 use crate::execute::scanner::Counts;
 use crate::execute::{Execution, Row, decode};
 use crate::failure::{Failure, Result};
+use crate::sharding::check_unmoved;
 use crate::write::document::NewDocument;
 use crate::write::store;
 use crate::write::target::Target;
@@ -140,6 +141,9 @@ impl Change {
                 let applied = update.apply(before.clone(), position, false)?;
                 let after = applied.document;
                 if applied.modified {
+                    if let (Some(key), false) = (&target.collection.shard_key, target.may_move) {
+                        check_unmoved(key, &before, &after)?;
+                    }
                     let old = (&item, &before);
                     let new = (&after, self.bypass_validation);
                     let stored = store::replace(data, transaction, target, old, new).await?;

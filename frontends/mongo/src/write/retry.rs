@@ -16,7 +16,7 @@ use tessera_mongo_language::error::{Code, Error};
 
 use crate::data::Data;
 use crate::execute::decode;
-use crate::failure::Result;
+use crate::failure::{Failure, Result};
 use crate::logical::SessionId;
 use crate::request::Request;
 
@@ -30,8 +30,8 @@ const EXPIRY_STEP_MS: u64 = 30 * 60 * 1_000;
 /// A numbered command of a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Numbered {
-    session: SessionId,
-    number: i64,
+    pub(crate) session: SessionId,
+    pub(crate) number: i64,
 }
 
 impl Numbered {
@@ -54,6 +54,15 @@ pub(crate) struct Record {
     stored: Option<Item>,
     /// The answers of its statements.
     done: BTreeMap<i32, Document>,
+    /// How the transaction of this number ended, if it was one.
+    ended: Option<Ended>,
+}
+
+/// How a transaction of several statements ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Ended {
+    Committed,
+    Aborted,
 }
 
 impl Record {
@@ -68,7 +77,7 @@ impl Record {
         let stored = transaction
             .read(&container, &locator(numbered.session))
             .await?;
-        let mut done = BTreeMap::new();
+        let (mut done, mut ended) = (BTreeMap::new(), None);
         if let Some(item) = &stored {
             let record = decode(&item.body)?;
             let number = record.get_i64("n").unwrap_or(i64::MIN);
@@ -77,6 +86,14 @@ impl Record {
             }
             if number == numbered.number {
                 done = statements(&record);
+                let committed = record.get_bool("c").ok();
+                ended = committed.map(|yes| {
+                    if yes {
+                        Ended::Committed
+                    } else {
+                        Ended::Aborted
+                    }
+                });
             }
         }
         Ok(Self {
@@ -84,6 +101,7 @@ impl Record {
             container,
             stored,
             done,
+            ended,
         })
     }
 
@@ -102,7 +120,10 @@ impl Record {
         let statements = self.done.into_iter().map(|(statement, answer)| {
             Bson::Array(vec![Bson::Int32(statement), Bson::Document(answer)])
         });
-        let record = doc! { "n": self.numbered.number, "s": statements.collect::<Vec<_>>() };
+        let mut record = doc! { "n": self.numbered.number, "s": statements.collect::<Vec<_>>() };
+        if let Some(ended) = self.ended {
+            record.insert("c", ended == Ended::Committed);
+        }
         let body = crate::batch::encode(&record)?;
         let expiry = (transaction.now_ms() + KEPT_MS).next_multiple_of(EXPIRY_STEP_MS);
         let new = NewItem::new(locator(self.numbered.session), body).expiring_at(expiry);
@@ -112,6 +133,56 @@ impl Record {
         };
         Ok(())
     }
+}
+
+/// Makes sure that records can be kept: a transaction must be younger than where they are.
+pub(crate) async fn prepare(data: &Data) -> Result<()> {
+    let mut transaction = data.store.begin().await?;
+    match container(data, &mut transaction).await {
+        Err(failure) if failure.code() != Code::WRITE_CONFLICT => Err(failure),
+        _ => Ok(()),
+    }
+}
+
+/// Lets a transaction record its own commit.
+pub(crate) async fn record_commit(
+    data: &Data,
+    transaction: &mut Transaction,
+    numbered: Numbered,
+) -> Result<()> {
+    let mut record = Record::load(data, transaction, numbered).await?;
+    if record.ended.is_some() {
+        return Err(CoreError::Conflict.into());
+    }
+    record.ended = Some(Ended::Committed);
+    record.save(transaction).await
+}
+
+/// Whether a transaction is known to be committed.
+pub(crate) async fn committed(data: &Data, numbered: Numbered) -> Result<bool> {
+    prepare(data).await?;
+    let mut transaction = data.store.begin().await?;
+    let record = Record::load(data, &mut transaction, numbered).await?;
+    Ok(record.ended == Some(Ended::Committed))
+}
+
+/// Finds out whether a transaction was committed, for good: one that was not gets a record that its
+/// commit, should it still be under way, conflicts with.
+pub(crate) async fn fence(data: &Data, numbered: Numbered) -> Result<bool> {
+    let handle = data.clone();
+    let outcome = data.store.run(&[], move |transaction| {
+        let data = handle.clone();
+        Box::pin(async move {
+            let mut record = Record::load(&data, transaction, numbered).await?;
+            if record.ended.is_none() {
+                record.ended = Some(Ended::Aborted);
+                record.save(transaction).await?;
+                return Ok::<_, Failure>(false);
+            }
+            Ok(record.ended == Some(Ended::Committed))
+        })
+    });
+    Ok(outcome.await?.value)
 }
 
 fn statements(record: &Document) -> BTreeMap<i32, Document> {

@@ -10,6 +10,7 @@ use tessera_mongo_language::error::Code;
 use crate::collection::{CORE_ID_INDEX, Collection, Namespace};
 use crate::data::Data;
 use crate::failure::{Failure, Result};
+use crate::transaction::Scope;
 
 /// A collection with where its documents are.
 #[derive(Clone)]
@@ -17,6 +18,8 @@ pub(crate) struct Target {
     pub(crate) namespace: Namespace,
     pub(crate) container: Arc<Container>,
     pub(crate) collection: Arc<Collection>,
+    /// Whether a document may get another shard key, and so another place.
+    pub(crate) may_move: bool,
 }
 
 impl Target {
@@ -35,6 +38,7 @@ impl Target {
             namespace: namespace.clone(),
             container,
             collection,
+            may_move: false,
         }))
     }
 
@@ -61,12 +65,29 @@ pub(crate) fn on_view(namespace: &Namespace) -> Failure {
     Failure::new(Code::COMMAND_NOT_SUPPORTED_ON_VIEW, message)
 }
 
-/// Creates a collection.
+/// Creates a collection, in the session's transaction if there is one.
 pub(crate) async fn create(
     data: &Data,
+    scope: &mut Scope,
     namespace: &Namespace,
     collection: &Collection,
-) -> std::result::Result<(), Failure> {
+) -> Result<()> {
+    let new = new_container(collection)?;
+    match scope
+        .create_container(data, &namespace.container, &new)
+        .await
+    {
+        Ok(_) => Ok(()),
+        Err(CoreError::AlreadyExists(_)) => {
+            let message = format!("Collection {namespace} already exists.");
+            Err(Failure::new(Code::NAMESPACE_EXISTS, message))
+        }
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// What the core keeps of a collection that is new.
+pub(crate) fn new_container(collection: &Collection) -> Result<NewContainer> {
     let mut indexes: Vec<NewIndex> = Vec::new();
     if collection.needs_id_index() && collection.view.is_none() {
         let unique = collection.capped.is_some();
@@ -79,29 +100,22 @@ pub(crate) async fn create(
             unique: index.unique,
         });
     }
-    let new = NewContainer {
+    Ok(NewContainer {
         schema: collection.encode()?,
         indexes,
         ..NewContainer::default()
-    };
-    match data
-        .store
-        .create_container(&namespace.container, &new)
-        .await
-    {
-        Ok(_) => Ok(()),
-        Err(CoreError::AlreadyExists(_)) => {
-            let message = format!("Collection {namespace} already exists.");
-            Err(Failure::new(Code::NAMESPACE_EXISTS, message))
-        }
-        Err(error) => Err(error.into()),
-    }
+    })
 }
 
 /// Creates a collection without options if there is none: the first write to a name makes one.
-pub(crate) async fn create_if_missing(data: &Data, namespace: &Namespace) -> Result<()> {
+pub(crate) async fn create_if_missing(
+    data: &Data,
+    scope: &mut Scope,
+    namespace: &Namespace,
+) -> Result<()> {
     namespace.check_creatable()?;
-    match create(data, namespace, &Collection::new(bson::Document::new())?).await {
+    let collection = Collection::new(bson::Document::new())?;
+    match create(data, scope, namespace, &collection).await {
         Err(failure) if failure.code() == Code::NAMESPACE_EXISTS => Ok(()),
         created => created,
     }

@@ -1,0 +1,140 @@
+//! A client without a socket, for tests: commands go in as documents and come out as replies.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use bson::spec::BinarySubtype;
+use bson::{Binary, Bson, Document, RawDocumentBuf, doc};
+use tessera_core::Store;
+use tessera_core::engine::Engine;
+use tessera_core::memory::MemoryEngine;
+use tessera_core::model::Model;
+use tessera_core::store::StoreOptions;
+use tessera_frontend::Shutdown;
+use tokio::sync::watch;
+
+use crate::request::Request;
+use crate::service::{MongoConfig, Service};
+use crate::session::Session;
+use crate::{API, MongoModel, commands, reply};
+
+/// One connection of a client.
+pub(crate) struct Client {
+    pub(crate) service: Arc<Service>,
+    session: Session,
+    /// What every command carries.
+    pub(crate) generic: Document,
+    /// Kept, because connections close when it is gone.
+    _stop: watch::Sender<bool>,
+}
+
+impl Client {
+    /// A client of a server that has nothing yet.
+    pub(crate) async fn new() -> Self {
+        Self::on(Arc::new(MemoryEngine::new())).await
+    }
+
+    /// A client of a server on this engine.
+    pub(crate) async fn on(engine: Arc<dyn Engine>) -> Self {
+        let model: Arc<dyn Model> = Arc::new(MongoModel::default());
+        let options = StoreOptions {
+            models: HashMap::from([(API.to_owned(), model)]),
+            ..StoreOptions::default()
+        };
+        let store = Store::open(engine, options).await.unwrap();
+        Self::of(Arc::new(Service::new(store, MongoConfig::default()).unwrap()))
+    }
+
+    fn of(service: Arc<Service>) -> Self {
+        let (stop, stopping) = watch::channel(false);
+        let peer = "127.0.0.1:1".parse().unwrap();
+        let session = Session::new(&service, (1, peer, false), Shutdown::new(stopping));
+        Self {
+            service,
+            session,
+            generic: Document::new(),
+            _stop: stop,
+        }
+    }
+
+    /// Another connection to the same server.
+    pub(crate) fn another(&self) -> Self {
+        Self::of(Arc::clone(&self.service))
+    }
+
+    /// The same client in a session of this number.
+    pub(crate) fn in_session(mut self, number: u8) -> Self {
+        let id = Bson::Binary(Binary {
+            subtype: BinarySubtype::Uuid,
+            bytes: vec![number; 16],
+        });
+        self.generic = doc! { "lsid": { "id": id } };
+        self
+    }
+
+    /// The reply to a command, whether it went well or not.
+    pub(crate) async fn send(&mut self, database: &str, command: Document) -> Document {
+        let mut body = command;
+        body.insert("$db", database);
+        for (name, value) in &self.generic {
+            body.entry(name.clone()).or_insert_with(|| value.clone());
+        }
+        let body = RawDocumentBuf::try_from(&body).unwrap();
+        let answer = match Request::parse(&body, Vec::new(), None) {
+            Ok(request) => {
+                let command = commands::find(request.name()).expect("a known command");
+                (command.run)(&self.service, &mut self.session, &request).await
+            }
+            Err(failure) => Err(failure),
+        };
+        match answer {
+            Ok(answer) => Document::try_from(&*answer.encode().unwrap()).unwrap(),
+            Err(failure) => reply::of_failure(&failure),
+        }
+    }
+
+    /// The reply to a command that must go well.
+    pub(crate) async fn run(&mut self, database: &str, command: Document) -> Document {
+        let text = command.to_string();
+        let reply = self.send(database, command).await;
+        assert!(!reply.contains_key("code"), "{text}: {reply}");
+        assert!(!reply.contains_key("writeErrors"), "{text}: {reply}");
+        reply
+    }
+
+    /// The code with which a command fails, as a whole or in its first statement; 0 if it does not.
+    pub(crate) async fn code(&mut self, database: &str, command: Document) -> i32 {
+        let reply = self.send(database, command).await;
+        let first = |errors: &Vec<Bson>| errors.first()?.as_document()?.get_i32("code").ok();
+        let statement = reply.get_array("writeErrors").ok().and_then(first);
+        reply.get_i32("code").ok().or(statement).unwrap_or(0)
+    }
+
+    /// All documents that a filter finds.
+    pub(crate) async fn find(
+        &mut self,
+        database: &str,
+        collection: &str,
+        filter: Document,
+    ) -> Vec<Document> {
+        let command = doc! { "find": collection, "filter": filter, "batchSize": 100_000 };
+        let reply = self.run(database, command).await;
+        let cursor = reply.get_document("cursor").unwrap();
+        assert_eq!(cursor.get_i64("id").unwrap(), 0);
+        let documents = cursor.get_array("firstBatch").unwrap().iter();
+        documents
+            .map(|document| document.as_document().unwrap().clone())
+            .collect()
+    }
+
+    /// Inserts documents.
+    pub(crate) async fn insert(
+        &mut self,
+        database: &str,
+        collection: &str,
+        documents: Vec<Document>,
+    ) {
+        let command = doc! { "insert": collection, "documents": documents };
+        self.run(database, command).await;
+    }
+}

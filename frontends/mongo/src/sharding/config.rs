@@ -1,0 +1,219 @@
+//! The database `config`: what a cluster keeps of itself, computed from the core's partition maps
+//! and statistics whenever somebody reads it.
+//!
+//! `settings` is an ordinary collection. Of `collections`, what clients may switch there (`noBalance`
+//! and the like) is stored in an ordinary collection of that name and laid over the computed rows.
+
+use bson::oid::ObjectId;
+use bson::{Bson, DateTime, Document, doc};
+use bytes::Bytes;
+use tessera_core::Error as CoreError;
+use tessera_core::engine::BoxFuture;
+use tessera_mongo_language::error::Code;
+
+use crate::API;
+use crate::collection::Namespace;
+use crate::commands::server::MONGODB_VERSION;
+use crate::failure::{Failure, Result};
+use crate::service::Service;
+use crate::sharding::layout::{Layout, address, object_id, shard_name, shards, uuid};
+use crate::sharding::rows;
+
+/// The database.
+pub(crate) const DATABASE: &str = "config";
+/// Its collection whose computed rows clients may change a little.
+const COLLECTIONS: &str = "collections";
+/// Databases that have no row in `config.databases`.
+const WITHOUT_ROW: [&str; 3] = ["admin", DATABASE, "local"];
+
+/// Computes the documents of one collection, in the order of their `_id`.
+type Compute = for<'a> fn(&'a Service) -> BoxFuture<'a, Result<Vec<Document>>>;
+
+/// The computed collections.
+const COMPUTED: &[(&str, Compute)] = &[
+    ("actionlog", |_| nothing()),
+    ("changelog", |_| nothing()),
+    ("chunks", |service| Box::pin(chunks(service))),
+    (COLLECTIONS, |service| Box::pin(collections(service))),
+    ("databases", |service| Box::pin(databases(service))),
+    ("locks", |_| nothing()),
+    ("mongos", |service| Box::pin(routers(service))),
+    ("shards", |service| Box::pin(shard_rows(service))),
+    ("tags", |_| nothing()),
+    ("version", |service| Box::pin(version(service))),
+];
+
+/// The names of the computed collections.
+pub(crate) fn names() -> impl Iterator<Item = &'static str> {
+    COMPUTED.iter().map(|(name, _)| *name)
+}
+
+/// Whether a collection is computed.
+pub(crate) fn is_computed(namespace: &Namespace) -> bool {
+    namespace.database() == DATABASE && names().any(|name| name == namespace.collection())
+}
+
+/// The documents of a computed collection; none if it is not one.
+pub(crate) async fn documents(
+    service: &Service,
+    namespace: &Namespace,
+) -> Result<Option<Vec<Document>>> {
+    if namespace.database() != DATABASE {
+        return Ok(None);
+    }
+    let computed = COMPUTED
+        .iter()
+        .find(|(name, _)| *name == namespace.collection());
+    match computed {
+        None => Ok(None),
+        Some((_, compute)) => compute(service).await.map(Some),
+    }
+}
+
+/// Makes a write into `config` possible, or refuses it: before an update of `collections`, stores a
+/// row for each sharded collection, so that there is something to update.
+pub(crate) async fn prepare_update(service: &Service, namespace: &Namespace) -> Result<()> {
+    if !is_computed(namespace) {
+        return Ok(());
+    }
+    if namespace.collection() != COLLECTIONS {
+        return Err(read_only(namespace));
+    }
+    let stored = rows::all(service, namespace).await?;
+    for layout in Layout::sharded(service).await? {
+        let id = Bson::String(layout.namespace.to_string());
+        if !stored.iter().any(|row| row.get("_id") == Some(&id)) {
+            rows::put(service, namespace, &doc! { "_id": id }).await?;
+        }
+    }
+    Ok(())
+}
+
+/// Refuses inserts and deletes in computed collections.
+pub(crate) fn check_write(namespace: &Namespace) -> Result<()> {
+    if is_computed(namespace) {
+        return Err(read_only(namespace));
+    }
+    Ok(())
+}
+
+fn read_only(namespace: &Namespace) -> Failure {
+    let message = format!("{namespace} shows what the server knows and cannot be written to");
+    Failure::new(Code::ILLEGAL_OPERATION, message)
+}
+
+fn nothing<'a>() -> BoxFuture<'a, Result<Vec<Document>>> {
+    Box::pin(async { Ok(Vec::new()) })
+}
+
+async fn chunks(service: &Service) -> Result<Vec<Document>> {
+    let layouts = Layout::sharded(service).await?;
+    Ok(layouts.iter().flat_map(Layout::chunks).collect())
+}
+
+async fn collections(service: &Service) -> Result<Vec<Document>> {
+    let namespace = Namespace::unchecked(DATABASE, COLLECTIONS);
+    let stored = rows::all(service, &namespace).await?;
+    let layouts = Layout::sharded(service).await?;
+    let computed = layouts.iter().map(|layout| {
+        let collection = &layout.collection;
+        let mut row = doc! {
+            "_id": layout.namespace.to_string(),
+            "lastmodEpoch": object_id(&collection.uuid.to_string()),
+            "lastmod": DateTime::from_millis(0),
+            "timestamp": layout.timestamp(),
+            "uuid": collection.uuid_bson(),
+            "key": collection.shard_key.as_ref().map(|key| key.key.clone()),
+            "unique": false,
+        };
+        if let Some(target) = &layout.moving_to {
+            let key = target.shard_key.as_ref().map(|key| key.key.clone());
+            row.insert(
+                "reshardingFields",
+                doc! { "state": "cloning", "newKey": key },
+            );
+        }
+        let switched = stored
+            .iter()
+            .find(|stored| stored.get("_id") == row.get("_id"));
+        for (name, value) in switched.into_iter().flatten() {
+            row.insert(name.clone(), value.clone());
+        }
+        row
+    });
+    Ok(computed.collect())
+}
+
+async fn databases(service: &Service) -> Result<Vec<Document>> {
+    let mut names: Vec<String> = Vec::new();
+    for container in service.store.list_containers(API, None).await? {
+        if names.last() != Some(&container.database) {
+            names.push(container.database);
+        }
+    }
+    names.retain(|name| !WITHOUT_ROW.contains(&name.as_str()));
+    let rows = names.into_iter().map(|name| {
+        let timestamp = bson::Timestamp {
+            time: 1,
+            increment: 1,
+        };
+        doc! {
+            "_id": name.clone(),
+            "primary": shard_name(0),
+            "partitioned": true,
+            "version": { "uuid": uuid(&name), "timestamp": timestamp, "lastMod": 1 },
+        }
+    });
+    Ok(rows.collect())
+}
+
+async fn shard_rows(service: &Service) -> Result<Vec<Document>> {
+    let address = address(service);
+    let rows = shards(service).await?.into_iter().map(|shard| {
+        doc! {
+            "_id": shard.clone(),
+            "host": format!("{shard}/{address}"),
+            "state": 1,
+            "topologyTime": bson::Timestamp { time: 1, increment: 1 },
+            "replSetConfigVersion": -1i64,
+        }
+    });
+    Ok(rows.collect())
+}
+
+async fn routers(service: &Service) -> Result<Vec<Document>> {
+    let [major, minor, patch, _] = MONGODB_VERSION;
+    let now = i64::try_from(service.store.clock().now_ms()).unwrap_or(i64::MAX);
+    let up = i64::try_from(service.started.elapsed().as_secs()).unwrap_or(i64::MAX);
+    Ok(vec![doc! {
+        "_id": address(service),
+        "advisoryHostFQDNs": [],
+        "created": DateTime::from_millis(now - up * 1_000),
+        "mongoVersion": format!("{major}.{minor}.{patch}"),
+        "ping": DateTime::from_millis(now),
+        "up": up,
+        "waiting": true,
+    }])
+}
+
+async fn version(service: &Service) -> Result<Vec<Document>> {
+    Ok(vec![
+        doc! { "_id": 1, "clusterId": cluster_id(service).await? },
+    ])
+}
+
+/// The number that tells this cluster from others, given when it is first asked for.
+async fn cluster_id(service: &Service) -> Result<ObjectId> {
+    loop {
+        if let Some(stored) = service.store.database(API, DATABASE).await? {
+            let bytes = <[u8; 12]>::try_from(stored.as_ref());
+            let damaged = |_| CoreError::Corrupt("the cluster's id".into());
+            return Ok(ObjectId::from_bytes(bytes.map_err(damaged)?));
+        }
+        let id = Bytes::copy_from_slice(&ObjectId::new().bytes());
+        match service.store.create_database(API, DATABASE, id).await {
+            Ok(()) | Err(CoreError::AlreadyExists(_)) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+}

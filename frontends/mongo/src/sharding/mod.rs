@@ -1,0 +1,23 @@
+//! Sharding: placing a collection's documents by the hash of their shard key.
+//!
+//! A sharded collection is a container whose logical partitions are the values of its shard key.
+//! What MongoDB calls a shard is here a physical partition: a range of hashes with a size and a
+//! share of the throughput, split and merged by the core. Keys given as ranges (`{ a: 1 }`) are
+//! taken too, and placed by their hash like all others; the answer says so.
+
+mod cluster;
+mod collections;
+pub(crate) mod config;
+mod key;
+mod layout;
+mod place;
+mod progress;
+mod rows;
+pub(crate) mod statistics;
+#[cfg(test)]
+mod tests;
+
+pub(crate) use cluster::COMMANDS as CLUSTER_COMMANDS;
+pub(crate) use collections::COMMANDS as COLLECTION_COMMANDS;
+pub(crate) use key::{check_unique_index, check_unmoved};
+pub(crate) use progress::operations;
