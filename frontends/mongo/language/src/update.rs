@@ -15,6 +15,8 @@ mod upsert;
 
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod whole_tests;
 
 use bson::{Bson, Document, Timestamp};
 
@@ -193,16 +195,21 @@ fn check_id_stays(old: &Bson, new: Option<&Bson>) -> Result<()> {
     // Its type may change, but it must be the same key.
     match new {
         Some(new) if compare(old, new, &Collation::default()).is_eq() => Ok(()),
-        Some(_) => Err(Error::new(
-            Code::IMMUTABLE_FIELD,
-            "Performing an update on the path '_id' would modify the immutable field '_id'",
-        )),
+        Some(_) => Err(immutable(ID)),
         None => Err(Error::new(
             Code::IMMUTABLE_FIELD,
             "After applying the update, the '_id' (required and immutable) field was found to have \
              been removed",
         )),
     }
+}
+
+/// The error of changing the `_id` by the given path.
+fn immutable(path: &str) -> Error {
+    Error::new(
+        Code::IMMUTABLE_FIELD,
+        format!("Performing an update on the path '{path}' would modify the immutable field '_id'"),
+    )
 }
 
 /// Documents are stored with the `_id` in front.

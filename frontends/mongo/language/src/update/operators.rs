@@ -8,6 +8,7 @@ use super::{
     application::Application,
     array_filter::ArrayFilters,
     fields::Put,
+    immutable,
     modifier::{self, Modifier},
     target::{Step, Target},
     tree::{Node, Tree},
@@ -110,7 +111,11 @@ impl Operators {
                 }
                 Action::RenameFrom(from) => {
                     check_destination(&operation.target, from, document)?;
+                    let has_id = document.contains_key("_id");
                     if let Some(value) = take(from, document)? {
+                        if has_id && starts_with_id(&operation.target) {
+                            return Err(immutable(&operation.target.text));
+                        }
                         touched.push(from.text.clone());
                         resolved.push(Operation {
                             target: operation.target.clone(),
@@ -268,6 +273,11 @@ fn not_viable(path: &Target) -> Error {
         Code::PATH_NOT_VIABLE,
         format!("Cannot follow the path '{}' through a value", path.text),
     )
+}
+
+/// Whether a path leads to the `_id`, or into it.
+fn starts_with_id(target: &Target) -> bool {
+    matches!(target.steps.first(), Some(Step::Name(name)) if name == "_id")
 }
 
 /// Refuses a destination in an array, if there is something to rename.
