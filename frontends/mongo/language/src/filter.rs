@@ -12,8 +12,10 @@ mod elements;
 mod evaluation;
 mod logical;
 mod matching;
+mod normalize;
 mod operators;
 mod parse;
+mod schema;
 mod serialize;
 mod unsupported;
 
@@ -30,6 +32,7 @@ pub use bits::{BitTest, Mask};
 pub use comparison::{Comparison, Members};
 pub use elements::TypeSet;
 pub use parse::{Place, is_operator_document};
+pub use schema::Schema;
 
 /// A parsed filter, with the collation it compares strings by and the variables it was given.
 #[derive(Clone, Debug, PartialEq)]
@@ -59,6 +62,8 @@ pub enum Node {
     },
     /// `$expr`: must be true as expressions see it.
     Expression(Box<Computed>),
+    /// `$jsonSchema`.
+    Schema(Box<Schema>),
     /// `$sampleRate`: holds for this share of the documents, at random.
     Sample(f64),
     /// `$alwaysTrue`.
@@ -125,6 +130,7 @@ impl Filter {
     /// Parses a filter where not everything that queries may ask is allowed.
     pub fn parse_in(filter: &Document, context: &Context, place: Place) -> Result<Self> {
         let root = parse::filter(filter, context, place)?;
+        let root = normalize::normalize(root, &context.collation);
         Ok(Self {
             root,
             collation: context.collation.clone(),

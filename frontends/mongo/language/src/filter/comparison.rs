@@ -106,10 +106,7 @@ pub struct Members {
 
 impl Members {
     fn parse(given: &[Bson], collation: &Collation) -> Result<Self> {
-        let mut members = Self {
-            values: Vec::with_capacity(given.len()),
-            regexes: Vec::new(),
-        };
+        let (mut values, mut regexes) = (Vec::with_capacity(given.len()), Vec::new());
         for value in given {
             match value {
                 Bson::Document(document) if is_operator_document(document, false) => {
@@ -119,16 +116,18 @@ impl Members {
                     return Err(bad_value("InMatchExpression equality cannot be undefined"));
                 }
                 Bson::RegularExpression(regex) => {
-                    members.regexes.push(Regex::from_bson(regex)?);
+                    regexes.push(Regex::from_bson(regex)?);
                 }
-                value => members.values.push(value.clone()),
+                value => values.push(value.clone()),
             }
         }
-        members.values.sort_by(|a, b| order(a, b, collation));
-        members
-            .values
-            .dedup_by(|a, b| order(a, b, collation).is_eq());
-        Ok(members)
+        Ok(Self::new(values, regexes, collation))
+    }
+
+    pub(super) fn new(mut values: Vec<Bson>, regexes: Vec<Regex>, collation: &Collation) -> Self {
+        values.sort_by(|a, b| order(a, b, collation));
+        values.dedup_by(|a, b| order(a, b, collation).is_eq());
+        Self { values, regexes }
     }
 
     /// The values without the regular expressions, ascending, each once.

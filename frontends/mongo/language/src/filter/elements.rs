@@ -106,7 +106,11 @@ impl TypeSet {
 
     /// Whether the value has one of the types.
     pub fn contains(&self, value: &Bson) -> bool {
-        let element_type = value.element_type();
+        self.contains_type(value.element_type())
+    }
+
+    /// Whether this is one of the types.
+    pub fn contains_type(&self, element_type: ElementType) -> bool {
         self.types.contains(&element_type) || (self.number && NUMBERS.contains(&element_type))
     }
 
