@@ -7,7 +7,7 @@ use bson::Bson;
 use super::modifier::{Change, Modifier};
 use crate::{
     collation::Collation,
-    compare::{compare, identical, type_name},
+    compare::{compare, type_name},
     error::{Result, bad_value, type_mismatch},
     expression::variables::Context,
     number::Number,
@@ -65,7 +65,7 @@ impl Modifier for Arithmetic {
                 "Failed to apply {name} operations to current value ({value}) of '{path}'"
             ))
         })?;
-        Ok(replace(value, result.into_bson()))
+        Ok(replace(value, current, result))
     }
 
     fn create(&self) -> Result<Option<Bson>> {
@@ -73,12 +73,14 @@ impl Modifier for Arithmetic {
     }
 }
 
-/// Puts a value there unless it is the same.
-fn replace(value: &mut Bson, new: Bson) -> Change {
-    if identical(value, &new) {
+/// Puts a number in the place of another, unless it is the same in the same type. So −0 stays where
+/// 0 is added to it.
+fn replace(value: &mut Bson, old: Number, new: Number) -> Change {
+    let same_type = std::mem::discriminant(&old) == std::mem::discriminant(&new);
+    if same_type && !new.is_nan() && old.compare(new).is_eq() {
         return Change::None;
     }
-    *value = new;
+    *value = new.into_bson();
     Change::Changed
 }
 
@@ -169,9 +171,8 @@ struct Bits {
 }
 
 impl Bits {
-    fn of(&self, start: Number) -> Bson {
-        let result = self
-            .steps
+    fn of(&self, start: Number) -> Number {
+        self.steps
             .iter()
             .fold(start, |value, (operation, operand)| {
                 let result = operation(value.to_i64_saturating(), operand.to_i64_saturating());
@@ -179,8 +180,7 @@ impl Bits {
                     (Number::Int32(_), Number::Int32(_), Ok(result)) => Number::Int32(result),
                     _ => Number::Int64(result),
                 }
-            });
-        result.into_bson()
+            })
     }
 }
 
@@ -193,11 +193,11 @@ impl Modifier for Bits {
                 type_name(value)
             ))
         })?;
-        Ok(replace(value, self.of(current)))
+        Ok(replace(value, current, self.of(current)))
     }
 
     fn create(&self) -> Result<Option<Bson>> {
-        Ok(Some(self.of(Number::Int32(0))))
+        Ok(Some(self.of(Number::Int32(0)).into_bson()))
     }
 }
 
@@ -224,6 +224,8 @@ mod tests {
             (bson!(1), bson!(2_i64), bson!(3_i64)),
             (bson!(1), bson!(0), bson!(1)),
             (bson!(1), bson!(0.0), bson!(1.0)),
+            (bson!(-0.0), bson!(0.0), bson!(-0.0)),
+            (decimal("-0"), bson!(0), decimal("-0")),
             (bson!(i32::MAX), bson!(1), bson!(large)),
             (bson!(1), decimal("0.5"), decimal("1.5")),
             (MISSING, bson!(5), bson!(5)),
@@ -232,6 +234,7 @@ mod tests {
         let products = [
             (bson!(3), bson!(2), bson!(6)),
             (bson!(3), bson!(0.5), bson!(1.5)),
+            (decimal("5.0"), decimal("1.00"), decimal("5.0")),
             (MISSING, bson!(5), bson!(0)),
             (MISSING, bson!(5_i64), bson!(0_i64)),
             (MISSING, bson!(5.0), bson!(0.0)),

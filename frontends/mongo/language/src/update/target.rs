@@ -99,6 +99,14 @@ impl Target {
         self.steps.iter().any(|step| !matches!(step, Step::Name(_)))
     }
 
+    /// The names of the array filters that it uses.
+    pub(super) fn filters(&self) -> impl Iterator<Item = &str> {
+        self.steps.iter().filter_map(|step| match step {
+            Step::Elements(name) => name.as_deref(),
+            Step::Name(_) | Step::Matched => None,
+        })
+    }
+
     /// Whether one of the two leads to the other, or both are the same.
     pub(super) fn overlaps(&self, other: &Self) -> bool {
         self.steps.iter().zip(&other.steps).all(|(a, b)| a == b)
