@@ -39,6 +39,8 @@ fn replacements_that_cannot_be_stored_are_refused() {
         (doc! { "_id": 2 }, 66),
         (doc! { "a": 1, "$set": { "b": 1 } }, 52),
         (doc! { "a": 1, "$ref": 1 }, 55),
+        (doc! { "_id": { "$a": 1 } }, 52),
+        (doc! { "_id": [1] }, 53),
     ] {
         let update = parse(Bson::Document(update), &[]).unwrap();
         let error = update.apply(doc! { "_id": 1 }, None, false).unwrap_err();
@@ -76,6 +78,48 @@ fn touched_paths_are_those_that_changed() {
             .and_then(|update| update.apply(doc! { "a": { "b": 1 }, "c": 2 }, None, false))
             .unwrap();
         assert_eq!(applied.touched, touched);
+    }
+}
+
+#[test]
+fn pipelines_make_a_new_document() {
+    let old = doc! { "_id": 1, "a": 1, "b": 2 };
+    for (stages, after) in [
+        (bson!([]), old.clone()),
+        (
+            bson!([{ "$set": { "c": { "$add": ["$a", "$b"] } } }]),
+            doc! { "_id": 1, "a": 1, "b": 2, "c": 3 },
+        ),
+        (bson!([{ "$unset": ["a", "b"] }]), doc! { "_id": 1 }),
+        (bson!([{ "$project": { "a": 1 } }]), doc! { "_id": 1, "a": 1 }),
+        (
+            bson!([{ "$replaceWith": { "x": "$a" } }]),
+            doc! { "_id": 1, "x": 1 },
+        ),
+        (bson!([{ "$set": { "a": 1 } }]), old.clone()),
+    ] {
+        let update = parse(stages, &[]).unwrap();
+        assert!(update.is_pipeline());
+        let applied = update.apply(old.clone(), None, false).unwrap();
+        assert_document(&applied, &after, &format!("{update:?}"));
+        assert_eq!(applied.modified, !identical_documents(&old, &after));
+    }
+    let other_id = parse(bson!([{ "$set": { "_id": 2 } }]), &[]).unwrap();
+    let error = other_id.apply(old, None, false).unwrap_err();
+    assert_eq!(error.code, Code::IMMUTABLE_FIELD);
+}
+
+#[test]
+fn wrong_pipelines_are_refused() {
+    let lookup = doc! { "from": "x", "localField": "a", "foreignField": "b", "as": "c" };
+    for (stages, filters, code) in [
+        (bson!([{ "$lookup": lookup }]), vec![], 72),
+        (bson!([{ "$match": {} }]), vec![], 72),
+        (bson!([{ "$bad": {} }]), vec![], 40324),
+        (bson!([]), vec![doc! { "x": 1 }], 9),
+    ] {
+        let error = parse(stages, &filters).unwrap_err();
+        assert_eq!(error.code, Code(code), "{error}");
     }
 }
 
