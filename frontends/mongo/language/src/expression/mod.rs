@@ -5,12 +5,26 @@
 //! is put together from one table per family. Calls whose arguments are constants are evaluated
 //! while parsing, so that their errors show even when no document is read.
 
+pub(crate) mod accumulator;
+mod arithmetic;
+mod array;
+mod binary;
+mod binding;
 mod boolean;
 mod comparison;
 mod conditional;
+mod convert;
+mod date;
+mod decimal;
 mod misc;
+mod object;
 pub mod operator;
+pub mod order;
 mod path;
+mod pattern;
+mod set;
+mod string;
+mod trigonometry;
 pub mod variables;
 
 use std::borrow::Cow;
@@ -21,6 +35,7 @@ use crate::collation::Collation;
 use crate::error::{Code, Error, Result};
 use crate::number::Number;
 
+pub(crate) use path::components as path_components;
 pub use path::{FieldPath, validate_field_name};
 pub use variables::{Context, ParseContext, Variables};
 
