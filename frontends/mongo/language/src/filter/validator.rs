@@ -373,3 +373,160 @@ fn insert_values(details: &mut Document, values: &[&Bson]) {
         details.insert("consideredValuesTruncated", true);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use bson::{Document, doc};
+
+    use super::Validator;
+    use crate::expression::variables::Context;
+
+    fn details(validator: &Document, document: &Document) -> Document {
+        let validator = Validator::parse(validator, &Context::default()).unwrap();
+        let error = validator.check(document).unwrap_err();
+        assert_eq!(error.code.0, 121);
+        let mut info = error.details.unwrap();
+        info.remove("details")
+            .unwrap()
+            .as_document()
+            .unwrap()
+            .clone()
+    }
+
+    #[test]
+    fn accepts_what_meets_the_filter() {
+        let validator = Validator::parse(&doc! {"a": {"$gt": 1}}, &Context::default()).unwrap();
+        assert_eq!(validator.check(&doc! {"_id": 1, "a": 2}), Ok(()));
+        let error = validator.check(&doc! {"_id": 7, "a": 1}).unwrap_err();
+        assert_eq!(
+            error.details.unwrap().get_i32("failingDocumentId").unwrap(),
+            7
+        );
+    }
+
+    #[test]
+    fn quotes_the_clause_that_failed() {
+        for (validator, document, expected) in [
+            (
+                doc! {"a": 1},
+                doc! {"a": 2},
+                doc! {
+                    "operatorName": "$eq",
+                    "specifiedAs": {"a": 1},
+                    "reason": "comparison failed",
+                    "consideredValue": 2,
+                },
+            ),
+            (
+                doc! {"a": {"$gt": 5}},
+                doc! {"a": [1, 2]},
+                doc! {
+                    "operatorName": "$gt",
+                    "specifiedAs": {"a": {"$gt": 5}},
+                    "reason": "comparison failed",
+                    "consideredValues": [1, 2, [1, 2]],
+                },
+            ),
+            (
+                doc! {"a": {"$lt": 5}},
+                doc! {},
+                doc! {
+                    "operatorName": "$lt",
+                    "specifiedAs": {"a": {"$lt": 5}},
+                    "reason": "field was missing",
+                },
+            ),
+            (
+                doc! {"a": {"$size": 2}},
+                doc! {"a": 1},
+                doc! {
+                    "operatorName": "$size",
+                    "specifiedAs": {"a": {"$size": 2}},
+                    "reason": "type did not match",
+                    "expectedType": "array",
+                    "consideredType": "int",
+                    "consideredValue": 1,
+                },
+            ),
+            (
+                doc! {"a": {"$ne": 1}},
+                doc! {"a": 1},
+                doc! {
+                    "operatorName": "$ne",
+                    "specifiedAs": {"a": {"$ne": 1}},
+                    "reason": "comparison succeeded",
+                    "consideredValue": 1,
+                },
+            ),
+            (
+                doc! {"a": {"$exists": false}},
+                doc! {"a": 1},
+                doc! {
+                    "operatorName": "$exists",
+                    "specifiedAs": {"a": {"$exists": false}},
+                    "reason": "path does exist",
+                },
+            ),
+            (
+                doc! {"a": {"$not": {"$type": "int"}}},
+                doc! {"a": 1},
+                doc! {
+                    "operatorName": "$not",
+                    "details": {
+                        "operatorName": "$type",
+                        "specifiedAs": {"a": {"$type": "int"}},
+                        "reason": "type did match",
+                        "consideredType": "int",
+                        "consideredValue": 1,
+                    },
+                },
+            ),
+            (
+                doc! {"$expr": {"$eq": ["$a", 1]}},
+                doc! {"a": 2},
+                doc! {
+                    "operatorName": "$expr",
+                    "specifiedAs": {"$expr": {"$eq": ["$a", 1]}},
+                    "reason": "expression did not match",
+                    "expressionResult": false,
+                },
+            ),
+        ] {
+            assert_eq!(details(&validator, &document), expected, "{validator}");
+        }
+    }
+
+    #[test]
+    fn tells_which_clauses_failed() {
+        let low = doc! {
+            "operatorName": "$lt",
+            "specifiedAs": {"a": {"$lt": 5}},
+            "reason": "comparison failed",
+            "consideredValue": 9,
+        };
+        for (validator, expected) in [
+            (
+                doc! {"a": {"$gt": 1, "$lt": 5}},
+                doc! {"operatorName": "$and", "clausesNotSatisfied": [{"index": 1, "details": low.clone()}]},
+            ),
+            (
+                doc! {"$or": [{"a": {"$lt": 5}}]},
+                doc! {"operatorName": "$or", "clausesNotSatisfied": [{"index": 0, "details": low}]},
+            ),
+            (
+                doc! {"$nor": [{"$jsonSchema": {}}]},
+                doc! {
+                    "operatorName": "$nor",
+                    "clausesSatisfied": [
+                        {
+                            "index": 0,
+                            "details": {"operatorName": "$jsonSchema", "reason": "schema matched"},
+                        },
+                    ],
+                },
+            ),
+        ] {
+            assert_eq!(details(&validator, &doc! {"a": 9}), expected, "{validator}");
+        }
+    }
+}
