@@ -6,27 +6,43 @@
 
 mod access;
 mod auth;
+mod batch;
 mod cluster_time;
+mod collection;
 mod command;
 mod commands;
 mod concern;
 mod connection;
+mod context;
 mod counters;
+mod cursor;
+mod data;
 mod dispatch;
+mod execute;
 mod fail_point;
 mod failure;
 mod fields;
+mod index;
 mod labels;
+mod listing;
 mod logical;
+mod model;
 mod operation;
 mod parameters;
+mod plan;
 mod reply;
 mod request;
 mod rules;
 mod service;
 mod session;
 mod system;
+#[cfg(test)]
+mod testing;
+#[cfg(test)]
+mod tests;
+mod transaction;
 mod wire;
+mod write;
 
 use std::future::Future;
 use std::pin::Pin;
@@ -36,6 +52,7 @@ use tessera_core::Store;
 use tessera_frontend::{Connection, FrontEnd};
 
 pub use auth::Configured as User;
+pub use model::MongoModel;
 pub use service::MongoConfig;
 
 use service::Service;

@@ -10,6 +10,7 @@ use crate::auth::{Configured, Users};
 use crate::cluster_time::ClusterTime;
 use crate::commands::Defaults;
 use crate::counters::Counters;
+use crate::data::Data;
 use crate::fail_point::FailPoints;
 use crate::logical::{LogicalSessions, SessionKey};
 use crate::operation::Connections;
@@ -49,11 +50,14 @@ pub(crate) struct Service {
     pub(crate) fail_points: FailPoints,
     pub(crate) parameters: Parameters,
     defaults: Mutex<Defaults>,
+    /// What the commands on data share.
+    pub(crate) data: Data,
 }
 
 impl Service {
     pub(crate) fn new(store: Store, config: MongoConfig) -> Result<Self, String> {
         Ok(Self {
+            data: Data::new(store.clone()),
             store,
             users: Users::new(&config.users)?,
             config,
@@ -85,6 +89,7 @@ impl Service {
     pub(crate) fn end_sessions(&self, keys: &[SessionKey]) {
         for key in keys {
             self.sessions.end(key);
+            self.data.end_session(key.id);
         }
     }
 

@@ -19,6 +19,30 @@ pub fn equal(a: &Bson, b: &Bson, collation: &Collation) -> bool {
     compare(a, b, collation) == Ordering::Equal
 }
 
+/// Whether two values are stored as the same bytes: of the same type, with the fields in the same
+/// order.
+pub fn identical(a: &Bson, b: &Bson) -> bool {
+    match (a, b) {
+        (Bson::Double(a), Bson::Double(b)) => a.to_bits() == b.to_bits(),
+        (Bson::Array(a), Bson::Array(b)) => {
+            a.len() == b.len() && a.iter().zip(b).all(|(a, b)| identical(a, b))
+        }
+        (Bson::Document(a), Bson::Document(b)) => identical_documents(a, b),
+        (Bson::JavaScriptCodeWithScope(a), Bson::JavaScriptCodeWithScope(b)) => {
+            a.code == b.code && identical_documents(&a.scope, &b.scope)
+        }
+        _ => a == b,
+    }
+}
+
+/// Whether two documents are stored as the same bytes.
+pub fn identical_documents(a: &Document, b: &Document) -> bool {
+    a.len() == b.len()
+        && a.iter()
+            .zip(b)
+            .all(|((a_name, a), (b_name, b))| a_name == b_name && identical(a, b))
+}
+
 /// The place of a value's type in the order of types.
 pub fn type_order(value: &Bson) -> u8 {
     match value {
@@ -311,6 +335,27 @@ pub(crate) mod tests {
             ),
         ] {
             assert_eq!(equal(&a, &b, &insensitive), expected, "{a} {b}");
+        }
+    }
+
+    #[test]
+    fn identical_values_have_the_same_bytes() {
+        for (a, b, expected) in [
+            (bson!(1), bson!(1), true),
+            (bson!(1), bson!(1.0), false),
+            (bson!(0.0), bson!(-0.0), false),
+            (bson!(f64::NAN), bson!(f64::NAN), true),
+            (bson!([f64::NAN]), bson!([f64::NAN]), true),
+            (bson!({ "a": 1, "b": 2 }), bson!({ "a": 1, "b": 2 }), true),
+            (bson!({ "a": 1, "b": 2 }), bson!({ "b": 2, "a": 1 }), false),
+            (
+                scoped("", doc! { "x": 1 }),
+                scoped("", doc! { "x": 1.0 }),
+                false,
+            ),
+            (bson!("a"), Bson::Symbol("a".to_owned()), false),
+        ] {
+            assert_eq!(identical(&a, &b), expected, "{a} {b}");
         }
     }
 

@@ -175,6 +175,11 @@ impl Filter {
     }
 }
 
+/// Whether the operator of that name is given to a path or a value, rather than standing for itself.
+pub(crate) fn is_operator_on_values(name: &str) -> bool {
+    operators::on_fields(name).is_some()
+}
+
 impl Node {
     /// A test of the values at a path.
     pub fn field(path: &Path, test: Test) -> Self {

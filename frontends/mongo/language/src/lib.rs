@@ -14,5 +14,6 @@ pub mod path;
 pub mod pipeline;
 pub mod projection;
 pub mod regex;
+pub mod size;
 pub mod sort;
 pub mod update;

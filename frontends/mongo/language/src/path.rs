@@ -10,6 +10,7 @@ mod traverse;
 use bson::{Bson, Document};
 
 use crate::error::{Code, Error, Result};
+use crate::expression::validate_field_name;
 
 pub use multikey::{Keys, keys};
 pub use traverse::{LeafArray, See, values_at, visit};
@@ -19,6 +20,12 @@ const MAX_BACKFILL: usize = 1_500_000;
 
 /// `CannotBackfillArray`.
 const CANNOT_BACKFILL_ARRAY: Code = Code(155);
+
+/// How many components a path may have.
+pub(crate) const MAX_COMPONENTS: usize = 200;
+
+const EMPTY_PATH: Code = Code(40352);
+const TRAILING_DOT: Code = Code(40353);
 
 /// A dotted path, cut into its components.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Default)]
@@ -67,6 +74,29 @@ impl Path {
             text: text.to_owned(),
             components: text.split('.').map(Component::new).collect(),
         }
+    }
+
+    /// Cuts at the dots and refuses what expressions, projections and sort patterns cannot name:
+    /// empty names, names with a dollar sign in front, and too many of them.
+    pub fn checked(text: &str) -> Result<Self> {
+        if text.is_empty() {
+            let message = "FieldPath cannot be constructed with empty string";
+            return Err(Error::new(EMPTY_PATH, message));
+        }
+        if text.ends_with('.') {
+            return Err(Error::new(
+                TRAILING_DOT,
+                "FieldPath must not end with a '.'.",
+            ));
+        }
+        let path = Self::parse(text);
+        if path.components.len() > MAX_COMPONENTS {
+            return Err(Error::new(Code::OVERFLOW, "FieldPath is too long"));
+        }
+        for component in &path.components {
+            validate_field_name(component.name())?;
+        }
+        Ok(path)
     }
 
     /// The path of no components, which means the value itself: within `$elemMatch`.
@@ -206,6 +236,23 @@ mod tests {
                 "{path}"
             );
         }
+    }
+
+    #[test]
+    fn refuses_what_is_no_field_path() {
+        let long = vec!["a"; 201].join(".");
+        for (path, code) in [
+            ("", 40352),
+            ("a.", 40353),
+            (".a", 15998),
+            ("a..b", 15998),
+            ("$a", 16410),
+            ("a.$b", 16410),
+            (&long, 15),
+        ] {
+            assert_eq!(Path::checked(path).unwrap_err().code.0, code, "{path:.10}");
+        }
+        assert_eq!(Path::checked("a.0.b").unwrap(), Path::parse("a.0.b"));
     }
 
     #[test]

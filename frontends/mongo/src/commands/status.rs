@@ -317,7 +317,7 @@ async fn kill_op(service: &Service, _: &mut Session, request: &Request<'_>) -> R
         .into());
     }
     // Whether there was one is not said: it may have ended meanwhile.
-    u32::try_from(number).is_ok_and(|number| service.connections.kill(number));
+    let _found = u32::try_from(number).is_ok_and(|number| service.connections.kill(number));
     Ok(doc! { "info": "attempting to kill op" }.into())
 }
 

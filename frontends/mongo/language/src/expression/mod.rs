@@ -5,12 +5,26 @@
 //! is put together from one table per family. Calls whose arguments are constants are evaluated
 //! while parsing, so that their errors show even when no document is read.
 
+pub(crate) mod accumulator;
+mod arithmetic;
+mod array;
+mod binary;
+mod binding;
 mod boolean;
 mod comparison;
 mod conditional;
+mod convert;
+mod date;
+mod decimal;
 mod misc;
+mod object;
 pub mod operator;
+pub mod order;
 mod path;
+mod pattern;
+mod set;
+mod string;
+mod trigonometry;
 pub mod variables;
 
 use std::borrow::Cow;

@@ -233,10 +233,20 @@ pub(crate) fn take<'a, const N: usize>(values: Vec<Value<'a>>) -> [Value<'a>; N]
 }
 
 const FAMILIES: &[&[Operator]] = &[
+    super::accumulator::expression::OPERATORS,
+    super::arithmetic::OPERATORS,
+    super::array::OPERATORS,
+    super::binding::OPERATORS,
     super::boolean::OPERATORS,
     super::comparison::OPERATORS,
     super::conditional::OPERATORS,
+    super::convert::OPERATORS,
     super::misc::OPERATORS,
+    super::object::OPERATORS,
+    super::pattern::OPERATORS,
+    super::set::OPERATORS,
+    super::string::OPERATORS,
+    super::trigonometry::OPERATORS,
 ];
 
 /// The operator of a name with its dollar sign.
@@ -246,5 +256,6 @@ pub fn find(name: &str) -> Option<&'static Operator> {
 
 /// Every operator.
 pub fn operators() -> impl Iterator<Item = &'static Operator> {
-    FAMILIES.iter().flat_map(|family| family.iter())
+    let families = FAMILIES.iter().copied().chain(super::date::FAMILIES);
+    families.flatten()
 }

@@ -116,7 +116,7 @@ pub(super) fn expression(parser: Parser<'_>, _: &str, value: &Bson) -> Result<Op
             "$expr can only be applied to the top-level document",
         ));
     }
-    if parser.place == Place::ArrayFilter {
+    if matches!(parser.place, Place::ArrayFilter | Place::Projection) {
         let message = "$expr is not allowed in this context";
         return Err(Error::new(Code::QUERY_FEATURE_NOT_ALLOWED, message));
     }

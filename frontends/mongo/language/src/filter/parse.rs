@@ -6,14 +6,11 @@ use super::operators;
 use super::{Comparison, Node, Test};
 use crate::error::{Code, Error, Result, bad_value};
 use crate::expression::variables::Context;
-use crate::path::Path;
+use crate::path::{MAX_COMPONENTS, Path};
 use crate::regex::Regex;
 
 /// How deeply filters may be nested, which is as deep as documents may be.
 const MAX_DEPTH: usize = 200;
-
-/// How many components a path may have.
-const MAX_PATH_COMPONENTS: usize = 200;
 
 /// `FieldPath is too long`.
 const PATH_TOO_LONG: Code = Code(5_729_100);
@@ -21,8 +18,10 @@ const PATH_TOO_LONG: Code = Code(5_729_100);
 /// Where a filter stands, which decides what it may ask.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place {
-    /// A query, a `$match` stage, a projection.
+    /// A query or a `$match` stage.
     Query,
+    /// `$elemMatch` of a projection, and the query if the projection has the positional `$`.
+    Projection,
     /// A collection's validator.
     Validator,
     /// One of an update's `arrayFilters`.
@@ -114,7 +113,7 @@ impl<'a> Parser<'a> {
 
     fn field(self, name: &str, value: &Bson, nodes: &mut Vec<Node>) -> Result<()> {
         let path = Path::parse(name);
-        if path.components().len() > MAX_PATH_COMPONENTS {
+        if path.components().len() > MAX_COMPONENTS {
             return Err(Error::new(PATH_TOO_LONG, "FieldPath is too long"));
         }
         match value {

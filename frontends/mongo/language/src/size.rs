@@ -1,0 +1,88 @@
+//! How many bytes values take as BSON, by which memory is accounted and limits are checked.
+
+use bson::{Bson, Document};
+
+/// The bytes of a document: its length, its elements, and the closing null.
+pub fn document_size(document: &Document) -> usize {
+    let element = |(name, value): (&String, &Bson)| element_size(name.len(), value);
+    5 + document.iter().map(element).sum::<usize>()
+}
+
+/// The bytes of a value, without type and name.
+pub fn value_size(value: &Bson) -> usize {
+    match value {
+        Bson::Null | Bson::Undefined | Bson::MinKey | Bson::MaxKey => 0,
+        Bson::Boolean(_) => 1,
+        Bson::Int32(_) => 4,
+        Bson::Double(_) | Bson::Int64(_) | Bson::Timestamp(_) | Bson::DateTime(_) => 8,
+        Bson::ObjectId(_) => 12,
+        Bson::Decimal128(_) => 16,
+        Bson::String(text) | Bson::Symbol(text) | Bson::JavaScriptCode(text) => text.len() + 5,
+        Bson::Binary(binary) => {
+            // The oldest subtype says its length twice.
+            let inner = if binary.subtype == bson::spec::BinarySubtype::BinaryOld {
+                4
+            } else {
+                0
+            };
+            binary.bytes.len() + 5 + inner
+        }
+        Bson::RegularExpression(regex) => {
+            regex.pattern.as_str().len() + regex.options.as_str().len() + 2
+        }
+        Bson::JavaScriptCodeWithScope(code) => code.code.len() + 9 + document_size(&code.scope),
+        // The reference has no public parts; a name of some length and an identifier.
+        Bson::DbPointer(_) => 32,
+        Bson::Document(document) => document_size(document),
+        Bson::Array(items) => {
+            let mut digits = 1;
+            let mut limit = 10;
+            let mut size = 5;
+            for (index, item) in items.iter().enumerate() {
+                if index == limit {
+                    digits += 1;
+                    limit *= 10;
+                }
+                size += element_size(digits, item);
+            }
+            size
+        }
+    }
+}
+
+fn element_size(name: usize, value: &Bson) -> usize {
+    2 + name + value_size(value)
+}
+
+#[cfg(test)]
+mod tests {
+    use bson::{Bson, doc};
+
+    use super::document_size;
+
+    #[test]
+    fn counts_what_is_written() {
+        let many: Vec<i32> = (0..1001).collect();
+        for document in [
+            doc! {},
+            doc! { "a": 1, "b": 2_i64, "c": 1.5, "d": "text", "e": null, "f": true },
+            doc! { "a": [1, "x", { "b": [] }], "o": { "p": { "q": 1 } } },
+            doc! { "many": many },
+            doc! { "id": bson::oid::ObjectId::new(), "now": bson::DateTime::now() },
+            doc! { "r": bson::Regex { pattern: "^a".try_into().unwrap(),
+            options: "i".try_into().unwrap() } },
+            doc! { "t": bson::Timestamp { time: 1, increment: 2 }, "min": Bson::MinKey },
+            doc! { "d": "1.5".parse::<bson::Decimal128>().unwrap() },
+            doc! { "b": bson::Binary { subtype: bson::spec::BinarySubtype::Generic,
+            bytes: vec![1, 2, 3] } },
+            doc! { "c": Bson::JavaScriptCodeWithScope(bson::JavaScriptCodeWithScope {
+            code: "f".into(), scope: doc! { "a": 1 } }) },
+        ] {
+            assert_eq!(
+                document_size(&document),
+                document.to_vec().unwrap().len(),
+                "{document}"
+            );
+        }
+    }
+}

@@ -1,0 +1,379 @@
+//! `$addToSet`, `$pop`, `$pull` and `$pullAll`.
+
+use std::sync::Arc;
+
+use bson::{Bson, Document};
+
+use super::modifier::{Change, Modifier};
+use crate::{
+    collation::Collation,
+    compare::{equal, type_name},
+    error::{Result, bad_value, failed_to_parse, type_mismatch},
+    expression::variables::Context,
+    filter::{Filter, Place, is_operator_on_values},
+    number::Number,
+};
+
+pub(super) fn add_to_set(operand: &Bson, context: &Context) -> Result<Arc<dyn Modifier>> {
+    let given = match operand {
+        Bson::Document(document) => match document.iter().next() {
+            Some((name, each)) if name == "$each" => each_of_set(document, each)?,
+            _ => std::slice::from_ref(operand),
+        },
+        _ => std::slice::from_ref(operand),
+    };
+    let mut values = Vec::with_capacity(given.len());
+    add_missing(&mut values, given, &context.collation);
+    Ok(Arc::new(AddToSet {
+        values,
+        collation: context.collation.clone(),
+    }))
+}
+
+fn each_of_set<'a>(document: &Document, each: &'a Bson) -> Result<&'a [Bson]> {
+    let Bson::Array(values) = each else {
+        return Err(type_mismatch(format!(
+            "The argument to $each in $addToSet must be an array but it was of type {}",
+            type_name(each)
+        )));
+    };
+    if document.len() > 1 {
+        return Err(bad_value(format!(
+            "Found unexpected fields after $each in $addToSet: {document}"
+        )));
+    }
+    Ok(values)
+}
+
+/// Appends the values that are not there, and says whether there were any.
+fn add_missing(set: &mut Vec<Bson>, values: &[Bson], collation: &Collation) -> bool {
+    let before = set.len();
+    for value in values {
+        if !set.iter().any(|known| equal(known, value, collation)) {
+            set.push(value.clone());
+        }
+    }
+    set.len() > before
+}
+
+/// Adds values that an array has not; these differ from each other.
+#[derive(Debug)]
+struct AddToSet {
+    values: Vec<Bson>,
+    collation: Collation,
+}
+
+impl Modifier for AddToSet {
+    fn change(&self, value: &mut Bson, path: &str) -> Result<Change> {
+        let Bson::Array(elements) = value else {
+            return Err(bad_value(format!(
+                "Cannot apply $addToSet to non-array field. Field named '{path}' has non-array \
+                 type {}",
+                type_name(value)
+            )));
+        };
+        Ok(changed_if(add_missing(
+            elements,
+            &self.values,
+            &self.collation,
+        )))
+    }
+
+    fn create(&self) -> Result<Option<Bson>> {
+        Ok(Some(Bson::Array(self.values.clone())))
+    }
+}
+
+fn changed_if(changed: bool) -> Change {
+    if changed {
+        Change::Changed
+    } else {
+        Change::None
+    }
+}
+
+pub(super) fn pop(operand: &Bson, _: &Context) -> Result<Arc<dyn Modifier>> {
+    match Number::from_bson(operand).and_then(Number::as_i64_exact) {
+        Some(1) => Ok(Arc::new(Pop { first: false })),
+        Some(-1) => Ok(Arc::new(Pop { first: true })),
+        _ => Err(failed_to_parse(format!(
+            "$pop expects 1 or -1, found: {operand}"
+        ))),
+    }
+}
+
+/// Removes one end of an array.
+#[derive(Debug)]
+struct Pop {
+    first: bool,
+}
+
+impl Modifier for Pop {
+    fn change(&self, value: &mut Bson, path: &str) -> Result<Change> {
+        let Bson::Array(elements) = value else {
+            return Err(type_mismatch(format!(
+                "Path '{path}' contains an element of non-array type '{}'",
+                type_name(value)
+            )));
+        };
+        if elements.is_empty() {
+            return Ok(Change::None);
+        }
+        if self.first {
+            elements.remove(0);
+        } else {
+            elements.pop();
+        }
+        Ok(Change::Changed)
+    }
+
+    fn create(&self) -> Result<Option<Bson>> {
+        Ok(None)
+    }
+}
+
+pub(super) fn pull(operand: &Bson, context: &Context) -> Result<Arc<dyn Modifier>> {
+    let parse = |filter: &Document| Filter::parse_in(filter, context, Place::ArrayFilter);
+    let which = match operand {
+        Bson::Document(condition) if !begins_with_operator(condition) => {
+            Which::Documents(parse(condition)?)
+        }
+        Bson::Document(_) | Bson::RegularExpression(_) => {
+            Which::Values(parse(&wrapped(operand.clone()))?)
+        }
+        value => Which::Equal(vec![value.clone()]),
+    };
+    Ok(Arc::new(Pull {
+        name: "$pull",
+        which,
+        collation: context.collation.clone(),
+    }))
+}
+
+/// Whether a condition is about the elements themselves: `{$gt: 1}`, not `{a: 1}` or `{$or: […]}`.
+fn begins_with_operator(condition: &Document) -> bool {
+    condition
+        .keys()
+        .next()
+        .is_some_and(|name| is_operator_on_values(name))
+}
+
+/// A document whose only field has no name: what a condition on elements is matched against.
+fn wrapped(value: Bson) -> Document {
+    Document::from_iter([(String::new(), value)])
+}
+
+pub(super) fn pull_all(operand: &Bson, context: &Context) -> Result<Arc<dyn Modifier>> {
+    let Bson::Array(values) = operand else {
+        return Err(bad_value(format!(
+            "$pullAll requires an array argument but was given a {}",
+            type_name(operand)
+        )));
+    };
+    Ok(Arc::new(Pull {
+        name: "$pullAll",
+        which: Which::Equal(values.clone()),
+        collation: context.collation.clone(),
+    }))
+}
+
+/// Removes elements of an array.
+#[derive(Debug)]
+struct Pull {
+    name: &'static str,
+    which: Which,
+    collation: Collation,
+}
+
+#[derive(Debug)]
+enum Which {
+    /// Those equal to one of these.
+    Equal(Vec<Bson>),
+    /// Documents that match.
+    Documents(Filter),
+    /// Values that match when [`wrapped`].
+    Values(Filter),
+}
+
+impl Pull {
+    fn takes(&self, element: &Bson) -> Result<bool> {
+        match (&self.which, element) {
+            (Which::Equal(values), _) => Ok(values
+                .iter()
+                .any(|value| equal(value, element, &self.collation))),
+            (Which::Documents(filter), Bson::Document(document)) => filter.matches(document),
+            (Which::Documents(_), _) => Ok(false),
+            (Which::Values(filter), _) => filter.matches(&wrapped(element.clone())),
+        }
+    }
+}
+
+impl Modifier for Pull {
+    fn change(&self, value: &mut Bson, _: &str) -> Result<Change> {
+        let Bson::Array(elements) = value else {
+            return Err(bad_value(format!(
+                "Cannot apply {} to a non-array value",
+                self.name
+            )));
+        };
+        let before = elements.len();
+        let mut kept = Vec::with_capacity(before);
+        for element in std::mem::take(elements) {
+            if !self.takes(&element)? {
+                kept.push(element);
+            }
+        }
+        *elements = kept;
+        Ok(changed_if(elements.len() < before))
+    }
+
+    fn create(&self) -> Result<Option<Bson>> {
+        Ok(None)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bson::{Bson, bson, doc};
+
+    use crate::{
+        compare::tests::regex,
+        update::tests::{check, refused},
+    };
+
+    #[test]
+    fn sets_have_each_value_once() {
+        let each = |values: Bson| doc! { "$addToSet": { "a": { "$each": values } } };
+        check([
+            (
+                doc! { "a": [1] },
+                doc! { "$addToSet": { "a": 2 } },
+                doc! { "a": [1, 2] },
+            ),
+            (
+                doc! { "a": [1] },
+                doc! { "$addToSet": { "a": 1.0 } },
+                doc! { "a": [1] },
+            ),
+            (
+                doc! { "a": [] },
+                doc! { "$addToSet": { "a": [1, 1] } },
+                doc! { "a": [[1, 1]] },
+            ),
+            (doc! {}, doc! { "$addToSet": { "a": 1 } }, doc! { "a": [1] }),
+            (
+                doc! { "a": [1] },
+                each(bson!([3, 1, 3, 2])),
+                doc! { "a": [1, 3, 2] },
+            ),
+            (doc! {}, each(bson!([2, 2, 1])), doc! { "a": [2, 1] }),
+            (doc! {}, each(bson!([])), doc! { "a": [] }),
+            (
+                doc! { "a": [{ "x": 1, "y": 2 }] },
+                doc! { "$addToSet": { "a": { "y": 2, "x": 1 } } },
+                doc! { "a": [{ "x": 1, "y": 2 }, { "y": 2, "x": 1 }] },
+            ),
+        ]);
+        refused([
+            (doc! { "a": 1 }, doc! { "$addToSet": { "a": 1 } }, 2),
+            (
+                doc! { "a": [] },
+                doc! { "$addToSet": { "a": { "$each": 1 } } },
+                14,
+            ),
+            (
+                doc! { "a": [] },
+                doc! { "$addToSet": { "a": { "$each": [1], "$slice": 1 } } },
+                2,
+            ),
+            (doc! { "_id": 1 }, doc! { "$addToSet": { "_id": 2 } }, 2),
+        ]);
+    }
+
+    #[test]
+    fn elements_are_removed() {
+        let pull = |condition: Bson| doc! { "$pull": { "a": condition } };
+        check([
+            (
+                doc! { "a": [1, 2] },
+                doc! { "$pop": { "a": 1 } },
+                doc! { "a": [1] },
+            ),
+            (
+                doc! { "a": [1, 2] },
+                doc! { "$pop": { "a": -1.0 } },
+                doc! { "a": [2] },
+            ),
+            (
+                doc! { "a": [] },
+                doc! { "$pop": { "a": 1 } },
+                doc! { "a": [] },
+            ),
+            (doc! {}, doc! { "$pop": { "a": 1 } }, doc! {}),
+            (doc! { "a": [1, 2, 1.0] }, pull(bson!(1)), doc! { "a": [2] }),
+            (
+                doc! { "a": [1, 5, 9] },
+                pull(bson!({ "$gte": 5 })),
+                doc! { "a": [1] },
+            ),
+            (
+                doc! { "a": ["x", "yx"] },
+                pull(regex("^x", "")),
+                doc! { "a": ["yx"] },
+            ),
+            (
+                doc! { "a": [[1], [2]] },
+                pull(bson!([1])),
+                doc! { "a": [[2]] },
+            ),
+            (
+                doc! { "a": [{ "b": 1, "c": 2 }, { "b": 2 }, 1] },
+                pull(bson!({ "b": 1 })),
+                doc! { "a": [{ "b": 2 }, 1] },
+            ),
+            (
+                doc! { "a": [{ "b": [1, 5] }, { "b": [2] }] },
+                pull(bson!({ "b": { "$elemMatch": { "$gt": 4 } } })),
+                doc! { "a": [{ "b": [2] }] },
+            ),
+            (
+                doc! { "a": [{ "b": 1 }, { "c": 1 }] },
+                pull(bson!({ "$or": [{ "b": 1 }, { "c": 2 }] })),
+                doc! { "a": [{ "c": 1 }] },
+            ),
+            (doc! { "a": [1, {}] }, pull(bson!({})), doc! { "a": [1] }),
+            (
+                doc! { "a": [1, 2] },
+                doc! { "$pull": { "x": 1 } },
+                doc! { "a": [1, 2] },
+            ),
+            (
+                doc! { "a": [1, 2, 3] },
+                doc! { "$pullAll": { "a": [1, 3.0] } },
+                doc! { "a": [2] },
+            ),
+            (
+                doc! { "a": [1] },
+                doc! { "$pullAll": { "a": [] } },
+                doc! { "a": [1] },
+            ),
+        ]);
+        refused([
+            (doc! { "a": 1 }, doc! { "$pop": { "a": 1 } }, 14),
+            (doc! { "a": null }, doc! { "$pop": { "a": 1 } }, 14),
+            (doc! { "a": [1] }, doc! { "$pop": { "a": 2 } }, 9),
+            (doc! { "a": [1] }, doc! { "$pop": { "a": "1" } }, 9),
+            (doc! { "a": "x" }, doc! { "$pop": { "a.b": 1 } }, 28),
+            (
+                doc! { "a": [{ "b": [1] }] },
+                doc! { "$pop": { "a.b": 1 } },
+                28,
+            ),
+            (doc! { "a": 1 }, pull(bson!(1)), 2),
+            (doc! { "a": [] }, pull(bson!({ "$badop": 1 })), 2),
+            (doc! { "a": [] }, pull(bson!({ "$each": [1] })), 2),
+            (doc! { "a": 1 }, doc! { "$pullAll": { "a": [1] } }, 2),
+            (doc! { "a": [] }, doc! { "$pullAll": { "a": 1 } }, 2),
+        ]);
+    }
+}

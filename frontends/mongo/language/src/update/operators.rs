@@ -1,0 +1,400 @@
+//! Updates by operators: `{$set: {…}, $inc: {…}}`.
+
+use std::{borrow::Cow, collections::BTreeSet, sync::Arc};
+
+use bson::{Bson, Document};
+
+use super::{
+    application::Application,
+    array_filter::ArrayFilters,
+    fields::Put,
+    modifier::{self, Modifier},
+    target::{Step, Target},
+    tree::{Node, Tree},
+};
+use crate::{
+    compare::type_name,
+    error::{Code, Error, Result, bad_value, failed_to_parse},
+    expression::variables::Context,
+};
+
+/// A new name of `$rename` with a null character in it.
+const NULL_IN_NAME: Code = Code(9_867_600);
+
+/// The operators of an update, parsed.
+#[derive(Clone, Debug)]
+pub(super) struct Operators {
+    operations: Vec<Operation>,
+    filters: ArrayFilters,
+    /// The operations of an update whose paths are the same for all documents.
+    tree: Option<Tree>,
+}
+
+#[derive(Clone, Debug)]
+struct Operation {
+    target: Target,
+    action: Action,
+}
+
+#[derive(Clone, Debug)]
+enum Action {
+    Modify(Arc<dyn Modifier>),
+    /// Takes what is at this path.
+    RenameFrom(Target),
+}
+
+impl Operators {
+    pub(super) fn parse(
+        update: &Document,
+        filters: ArrayFilters,
+        context: &Context,
+    ) -> Result<Self> {
+        let mut operations = Vec::new();
+        for (name, operand) in update {
+            if name == "$rename" {
+                for (from, to) in fields_of(name, operand)? {
+                    operations.push(Operation::rename(from, to)?);
+                }
+            } else {
+                let parse = modifier::named(name)?;
+                for (path, value) in fields_of(name, operand)? {
+                    operations.push(Operation {
+                        target: Target::parse(path)?,
+                        action: Action::Modify(parse(value, context)?),
+                    });
+                }
+            }
+        }
+        check_filters(&operations, &filters)?;
+        // Conflicts are found even if the paths are not the final ones.
+        let tree = tree(&operations)?;
+        let constant = !operations.iter().any(Operation::is_dynamic);
+        Ok(Self {
+            operations,
+            filters,
+            tree: constant.then_some(tree),
+        })
+    }
+
+    /// Changes the document, and gives the paths at which something changed.
+    pub(super) fn apply(
+        &self,
+        document: &mut Document,
+        matched: Option<usize>,
+        is_insert: bool,
+    ) -> Result<Vec<String>> {
+        let mut touched = Vec::new();
+        let tree = match &self.tree {
+            Some(tree) => Cow::Borrowed(tree),
+            None => Cow::Owned(tree(&self.resolve(document, matched, &mut touched)?)?),
+        };
+        touched.extend(Application::run(&tree, document, is_insert)?);
+        Ok(touched)
+    }
+
+    /// The operations as they are for one document. What `$rename` moves is taken out of it.
+    fn resolve(
+        &self,
+        document: &mut Document,
+        matched: Option<usize>,
+        touched: &mut Vec<String>,
+    ) -> Result<Vec<Operation>> {
+        let mut resolved = Vec::with_capacity(self.operations.len());
+        for operation in &self.operations {
+            match &operation.action {
+                Action::Modify(modifier) => {
+                    for target in operation.target.resolve(document, matched, &self.filters)? {
+                        let action = Action::Modify(Arc::clone(modifier));
+                        resolved.push(Operation { target, action });
+                    }
+                }
+                Action::RenameFrom(from) => {
+                    check_destination(&operation.target, from, document)?;
+                    if let Some(value) = take(from, document)? {
+                        touched.push(from.text.clone());
+                        resolved.push(Operation {
+                            target: operation.target.clone(),
+                            action: Action::Modify(Arc::new(Put { value })),
+                        });
+                    }
+                }
+            }
+        }
+        Ok(resolved)
+    }
+}
+
+impl Operation {
+    fn rename(from: &str, to: &Bson) -> Result<Self> {
+        let from = Target::parse(from)?;
+        let Bson::String(to) = to else {
+            return Err(bad_value(format!(
+                "The 'to' field for $rename must be a string: {}: {to}",
+                from.text
+            )));
+        };
+        if to.contains('\0') {
+            return Err(Error::new(
+                NULL_IN_NAME,
+                "The 'to' field for $rename cannot contain an embedded null byte",
+            ));
+        }
+        let to = Target::parse(to)?;
+        if from.overlaps(&to) {
+            return Err(bad_value(format!(
+                "The source and target field for $rename must differ and must not be on the same \
+                 path: {}: {}",
+                from.text, to.text
+            )));
+        }
+        if from.is_dynamic() || to.is_dynamic() {
+            return Err(bad_value(format!(
+                "The source and destination fields for $rename may not be dynamic: {}: {}",
+                from.text, to.text
+            )));
+        }
+        Ok(Self {
+            target: to,
+            action: Action::RenameFrom(from),
+        })
+    }
+
+    fn is_dynamic(&self) -> bool {
+        self.target.is_dynamic() || matches!(self.action, Action::RenameFrom(_))
+    }
+}
+
+fn fields_of<'a>(name: &str, operand: &'a Bson) -> Result<&'a Document> {
+    // An unknown operator is reported before its operand.
+    if name != "$rename" {
+        modifier::named(name)?;
+    }
+    operand.as_document().ok_or_else(|| {
+        failed_to_parse(format!(
+            "Modifiers operate on fields but we found type {} instead. For example: {{$mod: \
+             {{<field>: ...}}}} not {{{name}: {operand}}}",
+            type_name(operand)
+        ))
+    })
+}
+
+/// Every filter must be used, and every `$[name]` have its filter.
+fn check_filters(operations: &[Operation], filters: &ArrayFilters) -> Result<()> {
+    let mut used = BTreeSet::new();
+    for operation in operations {
+        for step in &operation.target.steps {
+            if let Step::Elements(Some(name)) = step {
+                if !filters.contains(name) {
+                    return Err(bad_value(format!(
+                        "No array filter found for identifier '{name}' in path '{}'",
+                        operation.target.text
+                    )));
+                }
+                used.insert(name.as_str());
+            }
+        }
+    }
+    match filters.names().find(|name| !used.contains(name)) {
+        Some(unused) => Err(failed_to_parse(format!(
+            "The array filter for identifier '{unused}' was not used in the update"
+        ))),
+        None => Ok(()),
+    }
+}
+
+fn tree(operations: &[Operation]) -> Result<Tree> {
+    let mut tree = Tree::default();
+    for operation in operations {
+        match &operation.action {
+            Action::Modify(modifier) => {
+                tree.insert(&operation.target, Node::Leaf(Arc::clone(modifier)))?;
+            }
+            Action::RenameFrom(from) => {
+                tree.insert(from, Node::Reserved)?;
+                tree.insert(&operation.target, Node::Reserved)?;
+            }
+        }
+    }
+    Ok(tree)
+}
+
+/// Takes a field out of a document; it may not lie in an array.
+fn take(from: &Target, document: &mut Document) -> Result<Option<Bson>> {
+    let Some((last, parents)) = from.steps.split_last() else {
+        return Ok(None);
+    };
+    let mut holder = Holder::Document(document);
+    let mut within_array = false;
+    for parent in parents {
+        holder = match holder.child(&parent.to_string(), from)? {
+            None => return Ok(None),
+            Some(Bson::Document(inner)) => Holder::Document(inner),
+            Some(Bson::Array(elements)) => {
+                within_array = true;
+                Holder::Array(elements)
+            }
+            Some(_) => return Err(not_viable(from)),
+        };
+    }
+    match (holder, within_array) {
+        (Holder::Document(document), false) => Ok(document.remove(last.to_string())),
+        (holder, _) => match holder.child(&last.to_string(), from)? {
+            Some(_) => Err(in_array("source", from)),
+            None => Ok(None),
+        },
+    }
+}
+
+/// What a path leads through.
+enum Holder<'a> {
+    Document(&'a mut Document),
+    Array(&'a mut Vec<Bson>),
+}
+
+impl<'a> Holder<'a> {
+    fn child(self, name: &str, path: &Target) -> Result<Option<&'a mut Bson>> {
+        match self {
+            Self::Document(document) => Ok(document.get_mut(name)),
+            Self::Array(elements) => {
+                let position = Step::index(name).ok_or_else(|| not_viable(path))?;
+                Ok(elements.get_mut(position))
+            }
+        }
+    }
+}
+
+fn not_viable(path: &Target) -> Error {
+    Error::new(
+        Code::PATH_NOT_VIABLE,
+        format!("Cannot follow the path '{}' through a value", path.text),
+    )
+}
+
+/// Refuses a destination in an array, if there is something to rename.
+fn check_destination(to: &Target, from: &Target, document: &Document) -> Result<()> {
+    let source = crate::path::Path::parse(&from.text);
+    if source.get(document).is_none() {
+        return Ok(());
+    }
+    let mut holder = document;
+    for step in &to.steps {
+        match holder.get(step.to_string()) {
+            Some(Bson::Document(inner)) => holder = inner,
+            Some(Bson::Array(_)) if Some(step) != to.steps.last() => {
+                return Err(in_array("destination", to));
+            }
+            _ => return Ok(()),
+        }
+    }
+    Ok(())
+}
+
+fn in_array(which: &str, target: &Target) -> Error {
+    bad_value(format!(
+        "The {which} field cannot be an array element: '{}'",
+        target.text
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use bson::doc;
+
+    use crate::update::tests::{check, refused};
+
+    #[test]
+    fn renames_move_fields() {
+        check([
+            (
+                doc! { "a": 1, "x": 0 },
+                doc! { "$rename": { "a": "b" } },
+                doc! { "x": 0, "b": 1 },
+            ),
+            (
+                doc! { "a": 1, "b": 2 },
+                doc! { "$rename": { "a": "b" } },
+                doc! { "b": 1 },
+            ),
+            (
+                doc! { "a": 1 },
+                doc! { "$rename": { "a": "b.c" } },
+                doc! { "b": { "c": 1 } },
+            ),
+            (
+                doc! { "a": { "b": 1 } },
+                doc! { "$rename": { "a.b": "c" } },
+                doc! { "a": {}, "c": 1 },
+            ),
+            (
+                doc! { "a": 1 },
+                doc! { "$rename": { "x": "y" } },
+                doc! { "a": 1 },
+            ),
+            (
+                doc! { "a": [1] },
+                doc! { "$rename": { "a.5": "y" } },
+                doc! { "a": [1] },
+            ),
+        ]);
+        refused([
+            (doc! { "a": 1 }, doc! { "$rename": { "a": "a" } }, 2),
+            (doc! { "a": 1 }, doc! { "$rename": { "a": "a.b" } }, 2),
+            (doc! { "a": 1 }, doc! { "$rename": { "a": 5 } }, 2),
+            (doc! { "a": 1 }, doc! { "$rename": { "a": "b.$" } }, 2),
+            (doc! { "a": [1] }, doc! { "$rename": { "a.0": "x" } }, 2),
+            (
+                doc! { "a": [{ "b": 1 }] },
+                doc! { "$rename": { "a.0.b": "x" } },
+                2,
+            ),
+            (
+                doc! { "a": 1, "b": [1] },
+                doc! { "$rename": { "a": "b.0" } },
+                2,
+            ),
+            (doc! { "a": 1 }, doc! { "$rename": { "a.b": "c" } }, 28),
+            (
+                doc! { "a": 1, "b": 2 },
+                doc! { "$rename": { "a": "b.x" } },
+                28,
+            ),
+            (
+                doc! { "a": 1, "b": 2 },
+                doc! { "$rename": { "a": "b", "b": "c" } },
+                40,
+            ),
+            (
+                doc! { "a": 1 },
+                doc! { "$rename": { "a": "b", "c": "b" } },
+                40,
+            ),
+            (
+                doc! { "a": 1 },
+                doc! { "$rename": { "a": "b" }, "$set": { "a": 1 } },
+                40,
+            ),
+            (
+                doc! { "a": 1 },
+                doc! { "$rename": { "a": "b" }, "$set": { "b": 1 } },
+                40,
+            ),
+            (doc! { "a": 1 }, doc! { "$rename": { "a": "$b" } }, 52),
+            (doc! { "a": 1 }, doc! { "$rename": { "a": "" } }, 56),
+            (
+                doc! { "_id": 1, "a": 1 },
+                doc! { "$rename": { "_id": "b" } },
+                66,
+            ),
+            (
+                doc! { "_id": 1, "a": 1 },
+                doc! { "$rename": { "a": "_id" } },
+                66,
+            ),
+            (
+                doc! { "a": 1 },
+                doc! { "$rename": { "a": "b\0" } },
+                9_867_600,
+            ),
+        ]);
+    }
+}

@@ -1,0 +1,219 @@
+//! The paths that an update names, and what they stand for in one document.
+
+use std::fmt;
+
+use bson::{Bson, Document};
+
+use super::array_filter::ArrayFilters;
+use crate::error::{Code, Error, Result, bad_value};
+
+/// How deeply documents may be nested, and so how long a path may be.
+pub(super) const MAX_DEPTH: usize = 180;
+
+/// One component of a path.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Step {
+    /// A field, or a position in an array.
+    Name(String),
+    /// `$`: the position at which the query matched.
+    Matched,
+    /// `$[]`: every element, or `$[name]`: those that the array filter of that name takes.
+    Elements(Option<String>),
+}
+
+impl Step {
+    fn parse(text: &str) -> Self {
+        match text.strip_prefix("$[").and_then(|t| t.strip_suffix(']')) {
+            Some("") => Self::Elements(None),
+            Some(name) => Self::Elements(Some(name.to_owned())),
+            None if text == "$" => Self::Matched,
+            None => Self::Name(text.to_owned()),
+        }
+    }
+
+    /// Whether it stands for several elements of an array.
+    pub(super) fn is_elements(&self) -> bool {
+        matches!(self, Self::Elements(_))
+    }
+
+    /// The position in an array that a name means: digits, and no leading zero.
+    pub(super) fn index(name: &str) -> Option<usize> {
+        let canonical = name == "0" || !name.starts_with(['0', '+']);
+        canonical.then(|| name.parse().ok()).flatten()
+    }
+}
+
+impl fmt::Display for Step {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Name(name) => formatter.write_str(name),
+            Self::Matched => formatter.write_str("$"),
+            Self::Elements(name) => write!(formatter, "$[{}]", name.as_deref().unwrap_or("")),
+        }
+    }
+}
+
+/// A path of an update.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Target {
+    pub(super) text: String,
+    pub(super) steps: Vec<Step>,
+}
+
+impl Target {
+    pub(super) fn parse(text: &str) -> Result<Self> {
+        if text.split('.').any(str::is_empty) {
+            return Err(Error::new(
+                Code::EMPTY_FIELD_NAME,
+                format!("The update path '{text}' contains an empty field name"),
+            ));
+        }
+        let steps: Vec<Step> = text
+            .split('.')
+            .take(MAX_DEPTH + 1)
+            .map(Step::parse)
+            .collect();
+        if steps.len() > MAX_DEPTH {
+            return Err(too_deep());
+        }
+        let positional = steps.iter().filter(|step| **step == Step::Matched).count();
+        if positional > 1 {
+            return Err(bad_value(format!(
+                "Too many positional (i.e. '$') elements found in path '{text}'"
+            )));
+        }
+        if !matches!(steps.first(), Some(Step::Name(_))) {
+            return Err(bad_value(format!(
+                "Cannot have a positional element or an array filter identifier in the first \
+                 position in path '{text}'"
+            )));
+        }
+        Ok(Self {
+            text: text.to_owned(),
+            steps,
+        })
+    }
+
+    /// Whether what it stands for depends on the document.
+    pub(super) fn is_dynamic(&self) -> bool {
+        self.steps.iter().any(|step| !matches!(step, Step::Name(_)))
+    }
+
+    /// Whether one of the two leads to the other, or both are the same.
+    pub(super) fn overlaps(&self, other: &Self) -> bool {
+        self.steps.iter().zip(&other.steps).all(|(a, b)| a == b)
+    }
+
+    /// The paths of names and positions that this one stands for in a document.
+    pub(super) fn resolve(
+        &self,
+        document: &Document,
+        matched: Option<usize>,
+        filters: &ArrayFilters,
+    ) -> Result<Vec<Self>> {
+        let mut resolution = Resolution {
+            target: self,
+            matched,
+            filters,
+            taken: Vec::with_capacity(self.steps.len()),
+            found: Vec::new(),
+        };
+        // The first step is a name.
+        let (first, rest) = self
+            .steps
+            .split_first()
+            .ok_or_else(|| bad_value("An empty update path is not valid."))?;
+        resolution.enter(&first.to_string(), rest, document.get(first.to_string()))?;
+        Ok(resolution.found)
+    }
+}
+
+/// The error of documents nested beyond [`MAX_DEPTH`].
+pub(super) fn too_deep() -> Error {
+    Error::new(
+        Code::OVERFLOW,
+        format!("Document exceeds maximum nesting depth of {MAX_DEPTH}"),
+    )
+}
+
+struct Resolution<'a> {
+    target: &'a Target,
+    matched: Option<usize>,
+    filters: &'a ArrayFilters,
+    taken: Vec<String>,
+    found: Vec<Target>,
+}
+
+impl Resolution<'_> {
+    /// Goes on below the value that is at `name`, if there is one.
+    fn enter(&mut self, name: &str, rest: &[Step], value: Option<&Bson>) -> Result<()> {
+        self.taken.push(name.to_owned());
+        match rest.split_first() {
+            None => self.found.push(Target {
+                text: self.taken.join("."),
+                steps: self.taken.iter().cloned().map(Step::Name).collect(),
+            }),
+            Some((Step::Name(next), rest)) => self.enter(next, rest, child(value, next))?,
+            Some((Step::Matched, rest)) => {
+                let next = self.matched_position()?;
+                self.enter(&next, rest, child(value, &next))?;
+            }
+            Some((Step::Elements(filter), rest)) => {
+                self.elements(filter.as_deref(), rest, value)?;
+            }
+        }
+        self.taken.pop();
+        Ok(())
+    }
+
+    fn matched_position(&self) -> Result<String> {
+        self.matched
+            .map(|position| position.to_string())
+            .ok_or_else(|| {
+                bad_value("The positional operator did not find the match needed from the query.")
+            })
+    }
+
+    fn elements(
+        &mut self,
+        filter: Option<&str>,
+        rest: &[Step],
+        value: Option<&Bson>,
+    ) -> Result<()> {
+        let elements = match value {
+            Some(Bson::Array(elements)) => elements,
+            Some(other) => {
+                return Err(bad_value(format!(
+                    "Cannot apply array updates to non-array element {}: {other}",
+                    self.taken.join(".")
+                )));
+            }
+            None => {
+                return Err(bad_value(format!(
+                    "The path '{}' must exist in the document in order to apply array updates to \
+                     '{}'.",
+                    self.taken.join("."),
+                    self.target.text
+                )));
+            }
+        };
+        for (position, element) in elements.iter().enumerate() {
+            let taken = match filter {
+                Some(name) => self.filters.takes(name, element)?,
+                None => true,
+            };
+            if taken {
+                self.enter(&position.to_string(), rest, Some(element))?;
+            }
+        }
+        Ok(())
+    }
+}
+
+fn child<'a>(value: Option<&'a Bson>, name: &str) -> Option<&'a Bson> {
+    match value? {
+        Bson::Document(document) => document.get(name),
+        Bson::Array(elements) => elements.get(Step::index(name)?),
+        _ => None,
+    }
+}

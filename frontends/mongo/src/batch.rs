@@ -1,0 +1,177 @@
+//! One batch of a cursor, written as BSON as it grows: documents are copied once, from where they
+//! are stored to the reply.
+
+use bson::spec::ElementType;
+use bson::{Document, RawDocumentBuf};
+use tessera_mongo_language::error::{Code, Error, Result};
+
+/// The most bytes of documents in one batch; the first document always fits.
+pub(crate) const MAX_BATCH_BYTES: usize = 16 * 1024 * 1024;
+/// How many documents the first batch has if the client does not say.
+pub(crate) const FIRST_BATCH: usize = 101;
+
+/// An array of documents that is being written.
+#[derive(Debug)]
+pub(crate) struct Batch {
+    /// The array without its length and its end.
+    elements: Vec<u8>,
+    count: usize,
+    bytes: usize,
+}
+
+/// Whether it is the first reply of a cursor or a later one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Turn {
+    First,
+    Next,
+}
+
+impl Batch {
+    pub(crate) fn new() -> Self {
+        Self {
+            elements: Vec::new(),
+            count: 0,
+            bytes: 0,
+        }
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.count
+    }
+
+    /// Whether a document of so many bytes may still be added.
+    pub(crate) fn has_room(&self, bytes: usize) -> bool {
+        self.count == 0 || self.bytes + bytes <= MAX_BATCH_BYTES
+    }
+
+    /// Adds a document that is BSON already.
+    pub(crate) fn push_raw(&mut self, document: &[u8]) {
+        self.elements.push(ElementType::EmbeddedDocument as u8);
+        push_decimal(&mut self.elements, self.count);
+        self.elements.push(0);
+        self.elements.extend_from_slice(document);
+        self.count += 1;
+        self.bytes += document.len();
+    }
+
+    /// Adds a document, answering how many bytes it took.
+    pub(crate) fn push(&mut self, document: &Document) -> Result<usize> {
+        let encoded = encode(document)?;
+        self.push_raw(&encoded);
+        Ok(encoded.len())
+    }
+
+    /// The reply of a cursor: `{ cursor: { firstBatch: […], id, ns } }`.
+    pub(crate) fn reply(self, turn: Turn, id: i64, namespace: &str) -> Result<RawDocumentBuf> {
+        let name: &[u8] = match turn {
+            Turn::First => b"firstBatch\0",
+            Turn::Next => b"nextBatch\0",
+        };
+        let mut cursor = Frame::begin(self.elements.len() + namespace.len() + 96);
+        cursor.element(ElementType::EmbeddedDocument, b"cursor\0");
+        let inner = cursor.open();
+        cursor.element(ElementType::Array, name);
+        let array = cursor.open();
+        cursor.bytes.extend_from_slice(&self.elements);
+        cursor.close(array)?;
+        cursor.element(ElementType::Int64, b"id\0");
+        cursor.bytes.extend_from_slice(&id.to_le_bytes());
+        cursor.element(ElementType::String, b"ns\0");
+        cursor
+            .bytes
+            .extend_from_slice(&length(namespace.len() + 1)?.to_le_bytes());
+        cursor.bytes.extend_from_slice(namespace.as_bytes());
+        cursor.bytes.push(0);
+        cursor.close(inner)?;
+        cursor.finish()
+    }
+}
+
+/// A document's bytes.
+pub(crate) fn encode(document: &Document) -> Result<Vec<u8>> {
+    let encoded = document.to_vec();
+    encoded.map_err(|error| Error::new(Code::BAD_VALUE, error.to_string()))
+}
+
+/// A BSON document under construction; lengths are filled in when a part is closed.
+struct Frame {
+    bytes: Vec<u8>,
+}
+
+impl Frame {
+    fn begin(capacity: usize) -> Self {
+        let mut bytes = Vec::with_capacity(capacity);
+        bytes.extend_from_slice(&[0; 4]);
+        Self { bytes }
+    }
+
+    fn element(&mut self, kind: ElementType, name: &[u8]) {
+        self.bytes.push(kind as u8);
+        self.bytes.extend_from_slice(name);
+    }
+
+    fn open(&mut self) -> usize {
+        let start = self.bytes.len();
+        self.bytes.extend_from_slice(&[0; 4]);
+        start
+    }
+
+    fn close(&mut self, start: usize) -> Result<()> {
+        self.bytes.push(0);
+        let total = length(self.bytes.len() - start)?;
+        if let Some(place) = self.bytes.get_mut(start..start + 4) {
+            place.copy_from_slice(&total.to_le_bytes());
+        }
+        Ok(())
+    }
+
+    fn finish(mut self) -> Result<RawDocumentBuf> {
+        self.close(0)?;
+        let whole = RawDocumentBuf::from_bytes(self.bytes);
+        whole.map_err(|error| Error::new(Code::INTERNAL_ERROR, error.to_string()))
+    }
+}
+
+fn length(length: usize) -> Result<i32> {
+    let too_large = |_| Error::new(Code::BSON_OBJECT_TOO_LARGE, "the reply is too large");
+    i32::try_from(length).map_err(too_large)
+}
+
+/// The digits of a number, without the detour over a formatted string.
+fn push_decimal(out: &mut Vec<u8>, number: usize) {
+    if number >= 10 {
+        push_decimal(out, number / 10);
+    }
+    out.push(b'0' + u8::try_from(number % 10).unwrap_or_default());
+}
+
+#[cfg(test)]
+mod tests {
+    use bson::doc;
+
+    use super::*;
+
+    #[test]
+    fn replies_read_back() {
+        let mut batch = Batch::new();
+        for number in 0..12 {
+            batch.push(&doc! { "n": number }).unwrap();
+        }
+        let reply = batch.reply(Turn::Next, 7, "db.c").unwrap();
+        let reply = Document::try_from(reply.as_ref()).unwrap();
+        let cursor = reply.get_document("cursor").unwrap();
+        assert_eq!(cursor.get_i64("id").ok(), Some(7));
+        assert_eq!(cursor.get_str("ns").ok(), Some("db.c"));
+        let documents = cursor.get_array("nextBatch").unwrap();
+        assert_eq!(documents.len(), 12);
+        assert_eq!(documents[11], doc! { "n": 11 }.into());
+    }
+
+    #[test]
+    fn a_batch_is_bounded_but_never_empty() {
+        let mut batch = Batch::new();
+        assert!(batch.has_room(MAX_BATCH_BYTES + 1));
+        batch.push_raw(&vec![0; MAX_BATCH_BYTES]);
+        assert!(!batch.has_room(1));
+    }
+}

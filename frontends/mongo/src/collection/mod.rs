@@ -1,0 +1,13 @@
+//! Collections: their names, what is stored of them, and where their documents lie.
+
+mod cache;
+mod definition;
+mod name;
+pub(crate) mod options;
+pub(crate) mod place;
+
+pub(crate) use cache::Collections;
+pub(crate) use definition::{
+    CORE_ID_INDEX, Capped, Collection, ShardKey, Validator, View, core_id_index,
+};
+pub(crate) use name::{Namespace, check_database};

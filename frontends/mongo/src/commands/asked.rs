@@ -1,0 +1,101 @@
+//! What several commands may ask alike: a collation, a hint, variables, numbers with limits.
+
+use bson::{Bson, Document, RawBsonRef, RawDocument};
+use tessera_mongo_language::collation::Collation;
+use tessera_mongo_language::error::{Code, Error, failed_to_parse};
+use tessera_mongo_language::expression::Context;
+
+use crate::collection::Collection;
+use crate::context;
+use crate::execute::query::natural;
+use crate::failure::Result;
+use crate::fields::{Fields, exact};
+use crate::plan::Hint;
+use crate::service::Service;
+
+/// A document of a command, read.
+pub(crate) fn owned(document: &RawDocument) -> Result<Document> {
+    Ok(Document::try_from(document)?)
+}
+
+/// A field of a command that is a document, read; an empty one if it is not there.
+pub(crate) fn document(fields: &Fields<'_>, name: &str) -> Result<Document> {
+    fields
+        .document(name)
+        .map_or_else(|| Ok(Document::new()), owned)
+}
+
+/// A field of a command that is a document, read.
+pub(crate) fn optional_document(fields: &Fields<'_>, name: &str) -> Result<Option<Document>> {
+    fields.document(name).map(owned).transpose()
+}
+
+/// A value of a command, read.
+pub(crate) fn value(value: RawBsonRef<'_>) -> Result<Bson> {
+    Ok(Bson::try_from(value)?)
+}
+
+/// The collation that a command asks for, or that of its collection.
+pub(crate) fn collation(
+    asked: Option<&RawDocument>,
+    own: Option<&Collection>,
+) -> Result<Collation> {
+    match asked {
+        Some(asked) if !asked.is_empty() => Ok(Collation::parse(&owned(asked)?)?),
+        _ => Ok(own.map_or_else(Collation::default, |own| own.collation.clone())),
+    }
+}
+
+/// The context of a command: what its `collation` and its `let` say.
+pub(crate) fn context(
+    service: &Service,
+    collation: Collation,
+    definitions: Option<&RawDocument>,
+) -> Result<Context> {
+    let definitions = definitions.map(owned).transpose()?;
+    let now_ms = service.store.clock().now_ms();
+    Ok(context::of_command(
+        now_ms,
+        collation,
+        definitions.as_ref(),
+    )?)
+}
+
+/// Which index a command wants to be used.
+pub(crate) fn hint(asked: Option<RawBsonRef<'_>>) -> Result<Hint> {
+    match asked {
+        None => Ok(Hint::None),
+        Some(RawBsonRef::String(name)) => Ok(Hint::Name(name.to_owned())),
+        Some(RawBsonRef::Document(key)) if key.is_empty() => Ok(Hint::None),
+        Some(RawBsonRef::Document(key)) => {
+            let key = owned(key)?;
+            Ok(match natural(&key)? {
+                Some(reverse) => Hint::Natural { reverse },
+                None => Hint::Key(key),
+            })
+        }
+        Some(_) => {
+            let message = "hint must be specified as a string or an object";
+            Err(failed_to_parse(message).into())
+        }
+    }
+}
+
+/// A number that must not be negative.
+pub(crate) fn not_negative(fields: &Fields<'_>, name: &str) -> Result<Option<u64>> {
+    let Some(value) = fields.get(name) else {
+        return Ok(None);
+    };
+    let number = fields.integer(name).unwrap_or(0);
+    if exact(value).is_none() && matches!(value, RawBsonRef::Double(n) if n.is_nan()) {
+        return Ok(Some(0));
+    }
+    match u64::try_from(number) {
+        Ok(number) => Ok(Some(number)),
+        Err(_) => Err(Error::new(
+            Code(51_024),
+            format!("BSON field '{name}' value must be >= 0, actual value '{number}'"),
+        )
+        .into()),
+    }
+}

@@ -1,0 +1,188 @@
+//! `listCollections` and `listDatabases`: what there is, filtered as documents are.
+
+use std::collections::BTreeMap;
+
+use bson::{Bson, doc};
+use tessera_core::Transaction;
+use tessera_core::name::ContainerName;
+use tessera_mongo_language::collation::Collation;
+use tessera_mongo_language::filter::Filter;
+
+use crate::API;
+use crate::access::{Access, Action};
+use crate::collection::Namespace;
+use crate::command::Command;
+use crate::commands::asked;
+use crate::failure::Result;
+use crate::fields::{BOOL_OR_NUMBER, DOCUMENT, Field, Fields, optional};
+use crate::listing;
+use crate::reply::Reply;
+use crate::request::Request;
+use crate::service::Service;
+use crate::session::Session;
+use crate::write::target::Target;
+
+pub(crate) const COMMANDS: &[Command] = &[
+    Command::new(
+        "listCollections",
+        "Lists the collections and views of a database.",
+        Access::Database(&[Action::ListCollections]),
+        |service, session, request| Box::pin(list_collections(service, session, request)),
+    )
+    .stable(),
+    Command::new(
+        "listDatabases",
+        "Lists the databases.",
+        Access::Authenticated,
+        |service, session, request| Box::pin(list_databases(service, session, request)),
+    )
+    .admin_only()
+    .stable(),
+];
+
+const COLLECTIONS: &[Field] = &[
+    optional("filter", DOCUMENT),
+    optional("nameOnly", BOOL_OR_NUMBER),
+    optional("authorizedCollections", BOOL_OR_NUMBER),
+    optional("cursor", DOCUMENT),
+];
+
+const DATABASES: &[Field] = &[
+    optional("filter", DOCUMENT),
+    optional("nameOnly", BOOL_OR_NUMBER),
+    optional("authorizedDatabases", BOOL_OR_NUMBER),
+];
+
+/// Containers that are read in one step.
+const STEP: usize = 1_000;
+
+async fn list_collections(
+    service: &Service,
+    _session: &mut Session,
+    request: &Request<'_>,
+) -> Result<Reply> {
+    let fields = Fields::of(request, COLLECTIONS)?;
+    let filter = filter(service, &fields)?;
+    let name_only = fields.bool("nameOnly").unwrap_or(false);
+    let size = listing::batch_size(fields.document("cursor"))?;
+    let mut found = Vec::new();
+    let mut from = String::new();
+    loop {
+        let database = request.database;
+        let page = service
+            .store
+            .describe_containers(API, database, &from, STEP)
+            .await?;
+        let is_last = page.len() < STEP;
+        for (name, definition) in page {
+            let collection = service.data.collections.of(&definition)?;
+            let mut shown = doc! { "name": name.container.clone(), "type": collection.kind() };
+            shown.insert("options", collection.options.clone());
+            if collection.view.is_some() {
+                shown.insert("info", doc! { "readOnly": true });
+            } else {
+                let info = doc! { "readOnly": false, "uuid": collection.uuid_bson() };
+                shown.insert("info", info);
+                let mut id_index = collection.id_index.document.clone();
+                id_index.remove("clustered");
+                if !collection.options.contains_key("clusteredIndex") {
+                    shown.insert("idIndex", id_index);
+                }
+            }
+            if filter.matches(&shown)? {
+                if name_only {
+                    shown = doc! { "name": name.container.clone(), "type": collection.kind() };
+                }
+                found.push(shown);
+            }
+            from = format!("{}\0", name.container);
+        }
+        if is_last {
+            break;
+        }
+    }
+    let namespace = format!("{}.$cmd.listCollections", request.database);
+    listing::reply(&service.data, request, (&namespace, found), size)
+}
+
+fn filter(service: &Service, fields: &Fields<'_>) -> Result<Filter> {
+    let context = asked::context(service, Collation::default(), None)?;
+    Ok(Filter::parse(
+        &asked::document(fields, "filter")?,
+        &context,
+    )?)
+}
+
+async fn list_databases(
+    service: &Service,
+    session: &mut Session,
+    request: &Request<'_>,
+) -> Result<Reply> {
+    let fields = Fields::of(request, DATABASES)?;
+    let filter = filter(service, &fields)?;
+    let name_only = fields.bool("nameOnly").unwrap_or(false);
+    let mut by_database: BTreeMap<String, Vec<ContainerName>> = BTreeMap::new();
+    for name in ["admin", "config", "local"] {
+        by_database.insert(name.to_owned(), Vec::new());
+    }
+    for name in service.store.list_containers(API, None).await? {
+        by_database
+            .entry(name.database.clone())
+            .or_default()
+            .push(name);
+    }
+    let mut transaction = service.store.begin().await?;
+    let (mut databases, mut total) = (Vec::new(), 0);
+    for (database, names) in by_database {
+        let mut shown = doc! { "name": database };
+        if !name_only || mentions_size(&fields) {
+            let size = size_of(service, &mut transaction, &names).await?;
+            shown.insert("sizeOnDisk", size);
+            shown.insert("empty", size == 0);
+            total += size;
+        }
+        if filter.matches(&shown)? {
+            if name_only {
+                shown.remove("sizeOnDisk");
+                shown.remove("empty");
+            }
+            databases.push(Bson::Document(shown));
+        }
+    }
+    session.spent(transaction.meter());
+    let mut reply = doc! { "databases": databases };
+    if !name_only {
+        reply.insert("totalSize", total);
+        reply.insert("totalSizeMb", total / (1024 * 1024));
+    }
+    Ok(reply.into())
+}
+
+/// Whether the filter asks for more than names.
+fn mentions_size(fields: &Fields<'_>) -> bool {
+    let filter = fields.document("filter");
+    filter.is_some_and(|filter| {
+        let mut names = filter.iter_elements().flatten();
+        names.any(|element| element.key().as_str() != "name")
+    })
+}
+
+/// The bytes of the documents of some collections.
+pub(crate) async fn size_of(
+    service: &Service,
+    transaction: &mut Transaction,
+    names: &[ContainerName],
+) -> Result<i64> {
+    let mut size = 0;
+    for name in names {
+        let namespace = Namespace::unchecked(&name.database, &name.container);
+        if let Some(target) = Target::find(&service.data, transaction, &namespace).await? {
+            let statistics = transaction.statistics(&target.container).await?;
+            size += statistics
+                .iter()
+                .map(|partition| partition.tally.bytes)
+                .sum::<i64>();
+        }
+    }
+    Ok(size)
+}

@@ -1,0 +1,226 @@
+//! `getMore` and `killCursors`.
+
+use std::time::{Duration, Instant};
+
+use bson::{Bson, RawBsonRef, doc};
+use tessera_core::Error as CoreError;
+use tessera_mongo_language::error::{Code, Error, bad_value, type_mismatch};
+
+use crate::access::{Access, Action};
+use crate::batch::{Batch, Turn};
+use crate::collection::Namespace;
+use crate::command::Command;
+use crate::commands::asked;
+use crate::cursor::Cursor;
+use crate::failure::{Failure, Result};
+use crate::fields::{
+    ANY, ARRAY, BOOL_OR_NUMBER, Field, Fields, Kind, NUMBER, STRING, optional, required,
+};
+use crate::reply::Reply;
+use crate::request::Request;
+use crate::service::Service;
+use crate::session::Session;
+
+pub(crate) const COMMANDS: &[Command] = &[
+    Command::new(
+        "getMore",
+        "Gets the next documents of a cursor.",
+        Access::Authenticated,
+        |service, session, request| Box::pin(get_more(service, session, request)),
+    )
+    .in_transactions()
+    .stable(),
+    Command::new(
+        "killCursors",
+        "Ends cursors.",
+        Access::Collection(&[Action::KillCursors]),
+        |service, session, request| Box::pin(kill_cursors(service, session, request)),
+    )
+    .in_transactions()
+    .stable(),
+];
+
+const LONG: Kind = Kind(&[bson::spec::ElementType::Int64]);
+
+const GET_MORE: &[Field] = &[
+    required("collection", STRING),
+    optional("batchSize", NUMBER),
+    optional("term", NUMBER),
+    optional("lastKnownCommittedOpTime", ANY),
+    optional("includeQueryStatsMetrics", BOOL_OR_NUMBER),
+];
+
+const KILL_CURSORS: &[Field] = &[required("cursors", ARRAY)];
+
+/// How long a cursor that waits for data does so if the client does not say.
+const DEFAULT_WAIT: Duration = Duration::from_secs(1);
+
+async fn get_more(
+    service: &Service,
+    session: &mut Session,
+    request: &Request<'_>,
+) -> Result<Reply> {
+    let id = match request.argument() {
+        RawBsonRef::Int64(id) => id,
+        other => {
+            let found = crate::fields::type_name(other.element_type());
+            let message = format!(
+                "BSON field 'getMore.getMore' is the wrong type '{found}', expected type 'long'"
+            );
+            return Err(type_mismatch(message).into());
+        }
+    };
+    let fields = Fields::of(request, GET_MORE)?;
+    let name = fields.str("collection").unwrap_or_default();
+    if name.is_empty() || name.contains('\0') {
+        let message = format!("Invalid namespace specified '{}.{name}'", request.database);
+        return Err(Failure::new(Code::INVALID_NAMESPACE, message));
+    }
+    let namespace = format!("{}.{name}", request.database);
+    let size = asked::not_negative(&fields, "batchSize")?.filter(|size| *size > 0);
+    let size = size.map_or(usize::MAX, |size| {
+        usize::try_from(size).unwrap_or(usize::MAX)
+    });
+    let mut cursor = service.data.cursors.take(id, &namespace)?;
+    if let Err(failure) = check(&cursor, request) {
+        service.data.cursors.give_back(id, cursor);
+        return Err(failure);
+    }
+    let filled = fill(service, session, request, (&mut cursor, size)).await;
+    match filled {
+        Ok((batch, done)) => {
+            let id = if done && cursor.tail.is_none() {
+                service.data.cursors.close(id);
+                0
+            } else {
+                service.data.cursors.give_back(id, cursor);
+                id
+            };
+            Ok(batch.reply(Turn::Next, id, &namespace)?.into())
+        }
+        Err(failure) => {
+            service.data.cursors.close(id);
+            Err(failure)
+        }
+    }
+}
+
+/// Whether a cursor may be read by this request.
+fn check(cursor: &Cursor, request: &Request<'_>) -> Result<()> {
+    let generic = &request.generic;
+    if cursor.session != generic.session {
+        let (code, message) = match cursor.session {
+            None => (
+                50_737,
+                "Cannot run getMore on a cursor that was not created in a session, in a session",
+            ),
+            Some(_) if generic.session.is_none() => (
+                50_736,
+                "Cannot run getMore on a cursor that was created in a session, without one",
+            ),
+            Some(_) => (
+                50_738,
+                "Cannot run getMore on a cursor that was created in another session",
+            ),
+        };
+        return Err(Error::new(Code(code), message).into());
+    }
+    let number = generic
+        .transaction_number
+        .filter(|_| request.in_transaction());
+    if cursor.transaction != number {
+        let message = "Cannot run getMore on a cursor that was created in another transaction";
+        return Err(Error::new(Code(50_740), message).into());
+    }
+    if generic.max_time.is_some() && !cursor.tail.is_some_and(|tail| tail.waits) {
+        let message = "cannot set maxTimeMS on getMore command for a non-awaitData cursor";
+        return Err(bad_value(message).into());
+    }
+    Ok(())
+}
+
+async fn fill(
+    service: &Service,
+    session: &mut Session,
+    request: &Request<'_>,
+    (cursor, size): (&mut Cursor, usize),
+) -> Result<(Batch, bool)> {
+    let mut scope = service
+        .data
+        .transactions
+        .scope(&service.data, request)
+        .await?;
+    let mut writes = service.data.capped_writes.subscribe();
+    let wait = request.generic.max_time.unwrap_or(DEFAULT_WAIT);
+    let until = Instant::now() + wait;
+    loop {
+        writes.borrow_and_update();
+        let mut batch = Batch::new();
+        let mut reader = scope.reader(&service.data).await?;
+        let filled = cursor
+            .rows
+            .fill(&service.data, &mut reader, &mut batch, size)
+            .await;
+        session.spent(reader.meter());
+        drop(reader);
+        let done = filled.map_err(|failure| gone(failure, cursor))?;
+        let waits = cursor.tail.is_some_and(|tail| tail.waits) && batch.len() == 0;
+        let left = until.saturating_duration_since(Instant::now());
+        if !waits || left.is_zero() || tokio::time::timeout(left, writes.changed()).await.is_err() {
+            scope.succeed();
+            return Ok((batch, done));
+        }
+    }
+}
+
+/// What it means for a cursor that its collection is not there any more, or another one.
+fn gone(failure: Failure, cursor: &Cursor) -> Failure {
+    let lost = Failure::from(CoreError::InvalidContinuation("")).code();
+    if failure.code() == Code::NAMESPACE_NOT_FOUND || failure.code() == lost {
+        let message = format!("collection dropped. {}", cursor.namespace);
+        return Failure::new(Code::QUERY_PLAN_KILLED, message);
+    }
+    failure
+}
+
+async fn kill_cursors(
+    service: &Service,
+    _session: &mut Session,
+    request: &Request<'_>,
+) -> Result<Reply> {
+    let namespace = Namespace::new(request.database, request.collection()?)?;
+    let fields = Fields::of(request, KILL_CURSORS)?;
+    let (mut killed, mut not_there) = (Vec::new(), Vec::new());
+    let cursors = fields.array("cursors");
+    let mut ids = Vec::new();
+    for (position, id) in cursors.into_iter().flatten().enumerate() {
+        match id? {
+            RawBsonRef::Int64(id) => ids.push(id),
+            other => {
+                let path = format!("cursors.{position}");
+                let found = other.element_type();
+                let Kind(expected) = LONG;
+                let error = crate::fields::wrong_type("killCursors", &path, found, expected);
+                return Err(error.into());
+            }
+        }
+    }
+    if ids.is_empty() {
+        let message = "Must specify at least one cursor id in: killCursors";
+        return Err(bad_value(message).into());
+    }
+    for id in ids {
+        if service.data.cursors.kill(id, &namespace.to_string()) {
+            killed.push(Bson::Int64(id));
+        } else {
+            not_there.push(Bson::Int64(id));
+        }
+    }
+    let reply = doc! {
+        "cursorsKilled": killed,
+        "cursorsNotFound": not_there,
+        "cursorsAlive": [],
+        "cursorsUnknown": [],
+    };
+    Ok(reply.into())
+}

@@ -1,0 +1,102 @@
+//! The shortest way for what is asked most: one document by its `_id`, found or not. Nothing is
+//! read but what is needed, and documents travel as the bytes that they are stored as.
+
+use bson::{Bson, RawBsonRef, RawDocument};
+use tessera_core::Error as CoreError;
+use tessera_core::locator::Locator;
+use tessera_core::name::ContainerName;
+
+use crate::API;
+use crate::batch::{Batch, Turn};
+use crate::collection::Collection;
+use crate::failure::Result;
+use crate::reply::Reply;
+use crate::request::{Request, is_generic};
+use crate::service::Service;
+use crate::session::Session;
+
+/// Answers a `find` that asks for one document by its `_id` and for nothing else; none if it is not
+/// such a one.
+pub(crate) async fn find(
+    service: &Service,
+    session: &mut Session,
+    request: &Request<'_>,
+) -> Result<Option<Reply>> {
+    let Some((name, id)) = simple_find(request)? else {
+        return Ok(None);
+    };
+    let container = ContainerName::new(API, request.database, name);
+    let mut transaction = service.store.begin().await?;
+    let container = match transaction.container(&container).await {
+        Err(CoreError::NotFound(_)) => return Ok(None),
+        container => container?,
+    };
+    let collection = service.data.collections.of(&container.definition)?;
+    let Some(locator) = locate(&collection, &id) else {
+        return Ok(None);
+    };
+    let item = transaction.read(&container, &locator).await?;
+    session.spent(transaction.meter());
+    let mut batch = Batch::new();
+    if let Some(item) = item {
+        batch.push_raw(&item.body);
+    }
+    let namespace = format!("{}.{name}", request.database);
+    Ok(Some(batch.reply(Turn::First, 0, &namespace)?.into()))
+}
+
+/// The collection and the `_id` of a `find` by that alone.
+fn simple_find<'a>(request: &Request<'a>) -> Result<Option<(&'a str, Bson)>> {
+    if request.in_transaction() {
+        return Ok(None);
+    }
+    let RawBsonRef::String(name) = request.argument() else {
+        return Ok(None);
+    };
+    if name.is_empty() || name.contains(['$', '\0']) {
+        return Ok(None);
+    }
+    let mut id = None;
+    for element in request.body.iter_elements().skip(1) {
+        let element = element?;
+        let value = element.value()?;
+        match (element.key().as_str(), value) {
+            ("filter", RawBsonRef::Document(filter)) => id = only_id(filter)?,
+            ("limit" | "batchSize", RawBsonRef::Int32(1..) | RawBsonRef::Int64(1..))
+            | ("singleBatch", RawBsonRef::Boolean(_)) => {}
+            (key, _) if is_generic(key) => {}
+            _ => return Ok(None),
+        }
+    }
+    Ok(id.map(|id| (name, id)))
+}
+
+/// The value of a filter that is nothing but `{ _id: value }`.
+pub(crate) fn only_id(filter: &RawDocument) -> Result<Option<Bson>> {
+    let mut elements = filter.iter_elements();
+    let (Some(element), None) = (elements.next(), elements.next()) else {
+        return Ok(None);
+    };
+    let element = element?;
+    if element.key().as_str() != "_id" {
+        return Ok(None);
+    }
+    let value = match element.value()? {
+        // These may be operators or patterns, or are compared in other ways.
+        RawBsonRef::Document(_)
+        | RawBsonRef::Array(_)
+        | RawBsonRef::RegularExpression(_)
+        | RawBsonRef::Undefined
+        | RawBsonRef::MinKey
+        | RawBsonRef::MaxKey
+        | RawBsonRef::Null => return Ok(None),
+        value => value,
+    };
+    Ok(Some(Bson::try_from(value)?))
+}
+
+/// Where the document lies, if that follows from the `_id` alone.
+pub(crate) fn locate(collection: &Collection, id: &Bson) -> Option<Locator> {
+    let is_plain = collection.view.is_none() && collection.is_ordered_by_id();
+    is_plain.then(|| collection.locate_id(id))
+}

@@ -1,0 +1,235 @@
+//! `find`: a query whose answers come through a cursor.
+
+use std::sync::Arc;
+
+use bson::{Document, doc};
+use tessera_mongo_language::error::{Error, bad_value, failed_to_parse};
+
+use crate::access::{Access, Action};
+use crate::batch::{Batch, FIRST_BATCH, Turn};
+use crate::collection::{Collection, Namespace};
+use crate::command::Command;
+use crate::commands::{asked, fast, view};
+use crate::cursor::{Cursor, Rows as _, Tail};
+use crate::execute::query::Query;
+use crate::execute::{Execution, FindRows};
+use crate::failure::Result;
+use crate::fields::{
+    ANY, BOOL_OR_NUMBER, DOCUMENT, Field, Fields, NUMBER, STRING_OR_DOCUMENT, optional,
+};
+use crate::reply::Reply;
+use crate::request::Request;
+use crate::service::Service;
+use crate::session::Session;
+use crate::write::target::Target;
+
+pub(crate) const COMMANDS: &[Command] = &[Command::new(
+    "find",
+    "Finds documents.",
+    Access::Collection(&[Action::Find]),
+    |service, session, request| Box::pin(run(service, session, request)),
+)
+.in_transactions()
+.reads()
+.stable()];
+
+pub(crate) const FIELDS: &[Field] = &[
+    optional("filter", DOCUMENT),
+    optional("sort", DOCUMENT),
+    optional("projection", DOCUMENT),
+    optional("hint", STRING_OR_DOCUMENT),
+    optional("skip", NUMBER),
+    optional("limit", NUMBER),
+    optional("batchSize", NUMBER),
+    optional("ntoreturn", NUMBER),
+    optional("singleBatch", BOOL_OR_NUMBER),
+    optional("max", DOCUMENT),
+    optional("min", DOCUMENT),
+    optional("returnKey", BOOL_OR_NUMBER),
+    optional("showRecordId", BOOL_OR_NUMBER),
+    optional("tailable", BOOL_OR_NUMBER),
+    optional("awaitData", BOOL_OR_NUMBER),
+    optional("oplogReplay", BOOL_OR_NUMBER),
+    optional("noCursorTimeout", BOOL_OR_NUMBER),
+    optional("allowPartialResults", BOOL_OR_NUMBER),
+    optional("allowDiskUse", BOOL_OR_NUMBER),
+    optional("collation", DOCUMENT),
+    optional("let", DOCUMENT),
+    optional("options", DOCUMENT),
+    optional("term", NUMBER),
+    optional("querySettings", DOCUMENT),
+    optional("collectionUUID", ANY),
+    optional("includeQueryStatsMetrics", BOOL_OR_NUMBER),
+    optional("encryptionInformation", ANY),
+    optional("legacyRuntimeConstants", ANY),
+    optional("requestResumeToken", BOOL_OR_NUMBER),
+    optional("resumeAfter", DOCUMENT),
+    optional("startAt", DOCUMENT),
+];
+
+/// What a `find` asks besides its query.
+pub(crate) struct Delivery {
+    pub(crate) batch_size: usize,
+    pub(crate) single_batch: bool,
+    tail: Option<Tail>,
+    never_expires: bool,
+}
+
+async fn run(service: &Service, session: &mut Session, request: &Request<'_>) -> Result<Reply> {
+    if let Some(reply) = fast::find(service, session, request).await? {
+        return Ok(reply);
+    }
+    let namespace = Namespace::new(request.database, request.collection()?)?;
+    let fields = Fields::of(request, FIELDS)?;
+    let delivery = Delivery::read(&fields)?;
+    let mut scope = service
+        .data
+        .transactions
+        .scope(&service.data, request)
+        .await?;
+    let mut reader = scope.reader(&service.data).await?;
+    let target = Target::find(&service.data, &mut reader, &namespace).await?;
+    let Some(target) = target else {
+        // The query is checked all the same.
+        query(service, &fields, None)?;
+        drop(reader);
+        scope.succeed();
+        return Ok(Batch::new()
+            .reply(Turn::First, 0, &namespace.to_string())?
+            .into());
+    };
+    if target.collection.view.is_some() {
+        drop(reader);
+        scope.succeed();
+        return view::find(service, session, request, (&target, &fields)).await;
+    }
+    let query = Arc::new(query(service, &fields, Some(&target.collection))?);
+    if delivery.tail.is_some() {
+        check_tailable(&query, &target.collection)?;
+    }
+    let plan = query
+        .plan(&mut reader, &target.container, &target.collection)
+        .await?;
+    let mut rows = FindRows {
+        namespace: namespace.clone(),
+        execution: Execution::new(query, plan),
+        held_back: None,
+        is_tailable: delivery.tail.is_some(),
+    };
+    let mut batch = Batch::new();
+    let done = rows
+        .fill(&service.data, &mut reader, &mut batch, delivery.batch_size)
+        .await?;
+    session.spent(reader.meter());
+    drop(reader);
+    scope.succeed();
+    // A cursor that waits for more must have seen something to wait behind.
+    let stays = match delivery.tail {
+        Some(_) => rows.execution.last().is_some(),
+        None => !done,
+    };
+    let id = if stays && !delivery.single_batch {
+        service.data.cursors.keep(Cursor {
+            namespace: namespace.to_string(),
+            rows: Box::new(rows),
+            session: request.generic.session,
+            transaction: request
+                .generic
+                .transaction_number
+                .filter(|_| request.in_transaction()),
+            never_expires: delivery.never_expires,
+            tail: delivery.tail,
+            command: asked::owned(request.body)?,
+        })?
+    } else {
+        0
+    };
+    Ok(batch.reply(Turn::First, id, &namespace.to_string())?.into())
+}
+
+impl Delivery {
+    pub(crate) fn read(fields: &Fields<'_>) -> Result<Self> {
+        let flag = |name| fields.bool(name).unwrap_or(false);
+        let batch_size = asked::not_negative(fields, "batchSize")?;
+        let (tailable, waits) = (flag("tailable"), flag("awaitData"));
+        if waits && !tailable {
+            let message = "Cannot set 'awaitData' without also setting 'tailable'";
+            return Err(failed_to_parse(message).into());
+        }
+        let limit = fields.integer("limit").unwrap_or(0);
+        let single_batch = flag("singleBatch") || limit < 0;
+        if tailable && single_batch {
+            let message = "cannot use tailable option with the 'singleBatch' option";
+            return Err(failed_to_parse(message).into());
+        }
+        Ok(Self {
+            batch_size: batch_size.map_or(FIRST_BATCH, |size| {
+                usize::try_from(size).unwrap_or(usize::MAX)
+            }),
+            single_batch,
+            tail: tailable.then_some(Tail { waits }),
+            never_expires: flag("noCursorTimeout"),
+        })
+    }
+}
+
+/// The query of a `find`.
+pub(crate) fn query(
+    service: &Service,
+    fields: &Fields<'_>,
+    collection: Option<&Collection>,
+) -> Result<Query> {
+    let flag = |name| fields.bool(name).unwrap_or(false);
+    let collation = asked::collation(fields.document("collation"), collection)?;
+    let context = asked::context(service, collation, fields.document("let"))?;
+    let mut query = Query::by_filter(asked::document(fields, "filter")?, context)?;
+    query.hint = asked::hint(fields.get("hint"))?;
+    query.skip = asked::not_negative(fields, "skip")?.unwrap_or(0);
+    query.limit = asked::not_negative(fields, "limit")?.filter(|limit| *limit > 0);
+    query.min = asked::optional_document(fields, "min")?.filter(|key| !key.is_empty());
+    query.max = asked::optional_document(fields, "max")?.filter(|key| !key.is_empty());
+    query.return_key = flag("returnKey");
+    query.show_record_id = flag("showRecordId");
+    query.allow_disk_use = fields.bool("allowDiskUse").unwrap_or(true);
+    let query = query.sorted(asked::document(fields, "sort")?)?;
+    Ok(query.projected(asked::document(fields, "projection")?)?)
+}
+
+fn check_tailable(query: &Query, collection: &Collection) -> std::result::Result<(), Error> {
+    if collection.capped.is_none() {
+        return Err(bad_value(
+            "error processing query: tailable cursor requested on non capped collection",
+        ));
+    }
+    if query.sort.is_some() {
+        return Err(bad_value(
+            "cannot use tailable option with a sort other than {$natural: 1}",
+        ));
+    }
+    Ok(())
+}
+
+/// The filter and the options of a `find` as a pipeline, for what reads views.
+pub(crate) fn as_pipeline(fields: &Fields<'_>) -> Result<Vec<Document>> {
+    let mut pipeline = Vec::new();
+    let filter = asked::document(fields, "filter")?;
+    if !filter.is_empty() {
+        pipeline.push(doc! { "$match": filter });
+    }
+    let sort = asked::document(fields, "sort")?;
+    if !sort.is_empty() {
+        pipeline.push(doc! { "$sort": sort });
+    }
+    let number = |number: u64| i64::try_from(number).unwrap_or(i64::MAX);
+    if let Some(skip) = asked::not_negative(fields, "skip")?.filter(|skip| *skip > 0) {
+        pipeline.push(doc! { "$skip": number(skip) });
+    }
+    if let Some(limit) = asked::not_negative(fields, "limit")?.filter(|limit| *limit > 0) {
+        pipeline.push(doc! { "$limit": number(limit) });
+    }
+    let projection = asked::document(fields, "projection")?;
+    if !projection.is_empty() {
+        pipeline.push(doc! { "$project": projection });
+    }
+    Ok(pipeline)
+}

@@ -1,0 +1,191 @@
+//! Open cursors: what is left of a query between two batches, found by number, bounded and
+//! forgotten when nobody asks.
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use bson::Document;
+use dashmap::DashMap;
+use rand::Rng as _;
+use tessera_core::Transaction;
+use tessera_core::engine::BoxFuture;
+use tessera_mongo_language::error::Code;
+
+use crate::batch::Batch;
+use crate::data::Data;
+use crate::failure::{Failure, Result};
+use crate::logical::SessionId;
+
+/// How long a cursor waits for its client.
+const IDLE: Duration = Duration::from_secs(10 * 60);
+/// How many cursors may be open.
+const MAX_OPEN: usize = 100_000;
+/// Every so many new cursors those that nobody asked for are looked for.
+const SWEEP_EVERY: u64 = 64;
+
+/// The rows of a query that are still to come.
+pub(crate) trait Rows: Send {
+    /// Adds the next documents to a batch, at most `max` and as many as have room; answers whether
+    /// there are no more.
+    fn fill<'a>(
+        &'a mut self,
+        data: &'a Data,
+        transaction: &'a mut Transaction,
+        batch: &'a mut Batch,
+        max: usize,
+    ) -> BoxFuture<'a, Result<bool>>;
+}
+
+/// A query between two batches.
+pub(crate) struct Cursor {
+    pub(crate) namespace: String,
+    pub(crate) rows: Box<dyn Rows>,
+    pub(crate) session: Option<SessionId>,
+    /// The number of the transaction that it belongs to.
+    pub(crate) transaction: Option<i64>,
+    pub(crate) never_expires: bool,
+    pub(crate) tail: Option<Tail>,
+    /// The command that opened it, for those who look.
+    pub(crate) command: Document,
+}
+
+/// How a cursor behaves at the end of a capped collection: it stays open.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Tail {
+    /// Whether a reply waits for something to come.
+    pub(crate) waits: bool,
+}
+
+/// All open cursors.
+#[derive(Default)]
+pub(crate) struct Cursors {
+    open: DashMap<i64, Entry>,
+    opened: AtomicU64,
+}
+
+struct Entry {
+    namespace: String,
+    session: Option<SessionId>,
+    /// None while a batch is being read from it. Only its holder looks inside.
+    cursor: Mutex<Option<Cursor>>,
+    is_in_use: bool,
+    last_used: Instant,
+    never_expires: bool,
+}
+
+/// How many cursors there are, for diagnostics.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct CursorCounts {
+    pub(crate) open: usize,
+    pub(crate) without_timeout: usize,
+}
+
+impl Cursors {
+    /// Keeps a cursor, and gives it a number.
+    pub(crate) fn keep(&self, cursor: Cursor) -> Result<i64> {
+        if self
+            .opened
+            .fetch_add(1, Ordering::Relaxed)
+            .is_multiple_of(SWEEP_EVERY)
+        {
+            self.sweep();
+        }
+        if self.open.len() >= MAX_OPEN {
+            let message = format!("there are {MAX_OPEN} open cursors already");
+            return Err(Failure::new(Code::EXCEEDED_MEMORY_LIMIT, message));
+        }
+        let mut entry = Some(Entry {
+            namespace: cursor.namespace.clone(),
+            session: cursor.session,
+            never_expires: cursor.never_expires,
+            cursor: Mutex::new(Some(cursor)),
+            is_in_use: false,
+            last_used: Instant::now(),
+        });
+        loop {
+            let id = rand::rng().random_range(1..i64::MAX);
+            if let dashmap::Entry::Vacant(place) = self.open.entry(id)
+                && let Some(entry) = entry.take()
+            {
+                place.insert(entry);
+                return Ok(id);
+            }
+        }
+    }
+
+    /// Takes a cursor to read its next batch; it must be given back or it is gone.
+    pub(crate) fn take(&self, id: i64, namespace: &str) -> Result<Cursor> {
+        let mut entry = self.open.get_mut(&id).ok_or_else(|| not_found(id))?;
+        if entry.is_expired() {
+            drop(entry);
+            self.open.remove(&id);
+            return Err(not_found(id));
+        }
+        if entry.namespace != namespace {
+            let message = format!(
+                "Requested getMore on namespace '{namespace}', but cursor belongs to a different \
+                 namespace {}",
+                entry.namespace
+            );
+            return Err(Failure::new(Code::UNAUTHORIZED, message));
+        }
+        let cursor = entry.cursor.get_mut().ok().and_then(Option::take);
+        entry.is_in_use = true;
+        cursor.ok_or_else(|| {
+            let message = format!("cursor id {id} is already in use");
+            Failure::new(Code(12_051), message)
+        })
+    }
+
+    /// Gives a cursor back after a batch; one that was killed meanwhile is dropped.
+    pub(crate) fn give_back(&self, id: i64, cursor: Cursor) {
+        if let Some(mut entry) = self.open.get_mut(&id) {
+            entry.cursor = Mutex::new(Some(cursor));
+            entry.is_in_use = false;
+            entry.last_used = Instant::now();
+        }
+    }
+
+    /// Forgets a cursor; answers whether there was one in this namespace.
+    pub(crate) fn kill(&self, id: i64, namespace: &str) -> bool {
+        let killed = self
+            .open
+            .remove_if(&id, |_, entry| entry.namespace == namespace);
+        killed.is_some_and(|(_, entry)| !entry.is_expired())
+    }
+
+    /// Forgets a cursor that is at its end.
+    pub(crate) fn close(&self, id: i64) {
+        self.open.remove(&id);
+    }
+
+    /// Forgets the cursors of a session.
+    pub(crate) fn end_session(&self, session: SessionId) {
+        self.open.retain(|_, entry| entry.session != Some(session));
+    }
+
+    /// Forgets the cursors that nobody asked for in a long time.
+    pub(crate) fn sweep(&self) {
+        self.open.retain(|_, entry| !entry.is_expired());
+    }
+
+    pub(crate) fn counts(&self) -> CursorCounts {
+        let without_timeout = self.open.iter().filter(|entry| entry.never_expires).count();
+        CursorCounts {
+            open: self.open.len(),
+            without_timeout,
+        }
+    }
+}
+
+impl Entry {
+    fn is_expired(&self) -> bool {
+        !self.never_expires && !self.is_in_use && self.last_used.elapsed() > IDLE
+    }
+}
+
+/// The error for a cursor that is not there (any more).
+pub(crate) fn not_found(id: i64) -> Failure {
+    Failure::new(Code::CURSOR_NOT_FOUND, format!("cursor id {id} not found"))
+}

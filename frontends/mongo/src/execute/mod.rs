@@ -1,0 +1,373 @@
+//! Execution: reading what a plan names, keeping what the filter matches, in the order and form
+//! that were asked for.
+
+pub(crate) mod query;
+pub(crate) mod scanner;
+
+use std::borrow::Cow;
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use bson::Document;
+use bytes::Bytes;
+use tessera_core::Transaction;
+use tessera_core::container::Container;
+use tessera_core::engine::BoxFuture;
+use tessera_core::item::Item;
+use tessera_core::locator::Locator;
+use tessera_mongo_language::error::{Code, Error};
+use tessera_mongo_language::sort::SortKey;
+
+use crate::batch::{Batch, encode};
+use crate::collection::Namespace;
+use crate::cursor::Rows;
+use crate::data::Data;
+use crate::execute::query::Query;
+use crate::execute::scanner::{Counts, Found, Scanner};
+use crate::failure::Result;
+use crate::index::keys;
+use crate::plan::{Access, Plan};
+
+/// The most documents looked at in one step.
+const MAX_PAGE: usize = 1_000;
+/// The most bytes that a query may sort if it may not go to disk.
+const SORT_BYTES: usize = 100 * 1024 * 1024;
+/// The most bytes that a query may sort at all.
+const SORT_BYTES_WITH_DISK: usize = 1024 * 1024 * 1024;
+
+/// One answer, before its projection.
+#[derive(Clone, Debug)]
+pub(crate) struct Row {
+    /// What is stored; none if the answer was made from an index entry.
+    pub(crate) item: Option<Item>,
+    /// The document, if it had to be read.
+    pub(crate) document: Option<Document>,
+    /// Where in an array the filter matched.
+    pub(crate) position: Option<usize>,
+}
+
+impl Row {
+    /// The document itself.
+    pub(crate) fn into_document(self) -> Result<Document> {
+        match (self.document, self.item) {
+            (Some(document), _) => Ok(document),
+            (None, Some(item)) => decode(&item.body),
+            (None, None) => Ok(Document::new()),
+        }
+    }
+
+    fn bytes(&self) -> usize {
+        self.item.as_ref().map_or(64, |item| item.body.len())
+    }
+}
+
+/// A query that is being answered.
+#[derive(Clone)]
+pub(crate) struct Execution {
+    pub(crate) query: Arc<Query>,
+    plan: Plan,
+    scanner: Scanner,
+    /// Answers that were found and not given yet.
+    ready: VecDeque<Row>,
+    /// Whether all answers are in `ready`.
+    is_complete: bool,
+    to_skip: u64,
+    left: Option<u64>,
+    page: usize,
+    last: Option<Locator>,
+}
+
+impl Execution {
+    pub(crate) fn new(query: Arc<Query>, plan: Plan) -> Self {
+        Self {
+            scanner: Scanner::new(plan.access.clone()),
+            to_skip: query.skip,
+            left: query.limit,
+            plan,
+            query,
+            ready: VecDeque::new(),
+            is_complete: false,
+            page: 0,
+            last: None,
+        }
+    }
+
+    /// What was looked at so far.
+    pub(crate) fn counts(&self) -> Counts {
+        self.scanner.counts
+    }
+
+    pub(crate) fn plan(&self) -> &Plan {
+        &self.plan
+    }
+
+    /// The next answer.
+    pub(crate) async fn next(
+        &mut self,
+        transaction: &mut Transaction,
+        container: &Container,
+        wanted: usize,
+    ) -> Result<Option<Row>> {
+        if self.left == Some(0) {
+            return Ok(None);
+        }
+        loop {
+            while let Some(row) = self.ready.pop_front() {
+                if self.to_skip > 0 {
+                    self.to_skip -= 1;
+                    continue;
+                }
+                if let Some(left) = &mut self.left {
+                    *left -= 1;
+                }
+                return Ok(Some(row));
+            }
+            if self.is_complete {
+                return Ok(None);
+            }
+            if self.plan.is_sorted || self.query.sort.is_none() {
+                self.read_page(transaction, container, wanted).await?;
+            } else {
+                self.sort_all(transaction, container).await?;
+            }
+        }
+    }
+
+    /// Whether no answers can come any more.
+    pub(crate) fn is_done(&self) -> bool {
+        self.left == Some(0) || (self.is_complete && self.ready.is_empty())
+    }
+
+    /// Lets a query that reached the end of its collection go on with what comes in later.
+    pub(crate) fn reopen(&mut self, container: &Container) {
+        if let Some(last) = self.last.clone().filter(|_| self.is_complete) {
+            self.scanner.resume_after(container, &last);
+            self.is_complete = false;
+        }
+    }
+
+    /// The last document looked at.
+    pub(crate) fn last(&self) -> Option<&Locator> {
+        self.last.as_ref()
+    }
+
+    async fn read_page(
+        &mut self,
+        transaction: &mut Transaction,
+        container: &Container,
+        wanted: usize,
+    ) -> Result<()> {
+        let still = self.left.map_or(wanted, |left| wanted.min(clamp(left)));
+        let still = still.saturating_add(clamp(self.to_skip));
+        // Pages grow while a filter lets little through.
+        self.page = self.page.saturating_mul(2).max(still).clamp(1, MAX_PAGE);
+        let found = self.scanner.page(transaction, container, self.page).await?;
+        for found in found {
+            if let Found::Item(item) = &found {
+                self.last = Some(item.locator.clone());
+            }
+            if let Some(row) = examine(&self.query, found)? {
+                self.ready.push_back(row);
+            }
+        }
+        self.is_complete = self.scanner.is_done();
+        Ok(())
+    }
+
+    /// Reads everything and puts it in order; of a query with a limit only so many are kept.
+    async fn sort_all(
+        &mut self,
+        transaction: &mut Transaction,
+        container: &Container,
+    ) -> Result<()> {
+        let query = Arc::clone(&self.query);
+        let Some(pattern) = &query.sort else {
+            return Ok(());
+        };
+        let kept = query
+            .limit
+            .map(|limit| clamp(limit.saturating_add(query.skip)));
+        let mut rows: Vec<(SortKey, Row)> = Vec::new();
+        let mut bytes = 0usize;
+        while !self.scanner.is_done() {
+            for found in self.scanner.page(transaction, container, MAX_PAGE).await? {
+                let Some(mut row) = examine(&query, found)? else {
+                    continue;
+                };
+                let document = match (&row.document, &row.item) {
+                    (Some(document), _) => Cow::Borrowed(document),
+                    (None, Some(item)) => Cow::Owned(decode(&item.body)?),
+                    (None, None) => continue,
+                };
+                let key = pattern.key(&document)?;
+                // A document that can be read again is not kept twice.
+                if row.item.is_some() {
+                    row.document = None;
+                }
+                bytes += row.bytes();
+                rows.push((key, row));
+            }
+            if kept.is_some_and(|kept| rows.len() >= kept.saturating_mul(2).max(MAX_PAGE)) {
+                rows.sort_by(|a, b| pattern.compare_keys(&a.0, &b.0));
+                rows.truncate(kept.unwrap_or(usize::MAX));
+                bytes = rows.iter().map(|(_, row)| row.bytes()).sum();
+            }
+            check_sort_bytes(&query, bytes)?;
+        }
+        rows.sort_by(|a, b| pattern.compare_keys(&a.0, &b.0));
+        self.ready = rows.into_iter().map(|(_, row)| row).collect();
+        self.is_complete = true;
+        Ok(())
+    }
+
+    /// The bytes of an answer in the form that was asked for.
+    pub(crate) fn finish(&self, row: Row) -> Result<Bytes> {
+        let query = &self.query;
+        let plain = query.projection.is_none() && !query.show_record_id && !query.return_key;
+        match row.item {
+            Some(item) if plain => Ok(item.body),
+            _ => Ok(encode(&self.finish_document(row)?)?.into()),
+        }
+    }
+
+    /// An answer in the form that was asked for.
+    pub(crate) fn finish_document(&self, row: Row) -> Result<Document> {
+        let query = &self.query;
+        let record = row.item.as_ref().map(|item| item.version);
+        let position = row.position;
+        let mut document = row.into_document()?;
+        if query.return_key {
+            document = self.key_of(&document);
+        } else if let Some(projection) = &query.projection {
+            document = projection.apply(document, position)?;
+        }
+        if let Some(record) = record.filter(|_| query.show_record_id) {
+            document.insert("$recordId", i64::try_from(record).unwrap_or(i64::MAX));
+        }
+        Ok(document)
+    }
+
+    /// The fields of the index that was used.
+    fn key_of(&self, document: &Document) -> Document {
+        let spec = match &self.plan.access {
+            Access::Index(index) => &index.spec,
+            Access::Rows(rows) => &rows.spec,
+            Access::Point(_) => {
+                let id = document.get("_id").cloned();
+                return id.map(|id| ("_id".to_owned(), id)).into_iter().collect();
+            }
+            Access::Nothing | Access::Scan(_) | Access::Union(_) => return Document::new(),
+        };
+        keys::first_key(spec, document).unwrap_or_default()
+    }
+}
+
+/// Whether a document matches, and what is known of it then.
+fn examine(query: &Query, found: Found) -> Result<Option<Row>> {
+    let (item, document) = match found {
+        Found::Covered(document) => (None, Some(document)),
+        Found::Item(item) => (Some(item), None),
+    };
+    if query.matches_all() {
+        return Ok(Some(Row {
+            item,
+            document,
+            position: None,
+        }));
+    }
+    let document = match (document, &item) {
+        (Some(document), _) => document,
+        (None, Some(item)) => decode(&item.body)?,
+        (None, None) => return Ok(None),
+    };
+    let position = if query.needs_position {
+        match query.filter.matches_with_position(&document)? {
+            None => return Ok(None),
+            Some(position) => position,
+        }
+    } else if query.filter.matches(&document)? {
+        None
+    } else {
+        return Ok(None);
+    };
+    Ok(Some(Row {
+        item,
+        document: Some(document),
+        position,
+    }))
+}
+
+/// A stored document.
+pub(crate) fn decode(body: &[u8]) -> Result<Document> {
+    let damaged = |_| Error::new(Code::INTERNAL_ERROR, "a stored document is damaged");
+    Ok(Document::from_reader(body).map_err(damaged)?)
+}
+
+fn check_sort_bytes(query: &Query, bytes: usize) -> Result<()> {
+    let most = if query.allow_disk_use {
+        SORT_BYTES_WITH_DISK
+    } else {
+        SORT_BYTES
+    };
+    if bytes <= most {
+        return Ok(());
+    }
+    let message = format!(
+        "Executor error during find command: Sort exceeded memory limit of {most} bytes, but did \
+         not opt in to external sorting."
+    );
+    Err(Error::new(
+        Code::QUERY_EXCEEDED_MEMORY_LIMIT_NO_DISK_USE_ALLOWED,
+        message,
+    )
+    .into())
+}
+
+fn clamp(number: u64) -> usize {
+    usize::try_from(number).unwrap_or(usize::MAX)
+}
+
+/// The answers of a `find`, batch by batch.
+pub(crate) struct FindRows {
+    pub(crate) namespace: Namespace,
+    pub(crate) execution: Execution,
+    /// An answer that had no room in the batch before.
+    pub(crate) held_back: Option<Bytes>,
+    pub(crate) is_tailable: bool,
+}
+
+impl Rows for FindRows {
+    fn fill<'a>(
+        &'a mut self,
+        _data: &'a Data,
+        transaction: &'a mut Transaction,
+        batch: &'a mut Batch,
+        max: usize,
+    ) -> BoxFuture<'a, Result<bool>> {
+        Box::pin(async move {
+            let container = transaction.container(&self.namespace.container).await?;
+            if self.is_tailable {
+                self.execution.reopen(&container);
+            }
+            while batch.len() < max {
+                let next = match self.held_back.take() {
+                    Some(held_back) => held_back,
+                    None => {
+                        let wanted = max - batch.len();
+                        let next = self.execution.next(transaction, &container, wanted).await?;
+                        let Some(row) = next else {
+                            break;
+                        };
+                        self.execution.finish(row)?
+                    }
+                };
+                if !batch.has_room(next.len()) {
+                    self.held_back = Some(next);
+                    return Ok(false);
+                }
+                batch.push_raw(&next);
+            }
+            Ok(self.execution.is_done() && self.held_back.is_none())
+        })
+    }
+}

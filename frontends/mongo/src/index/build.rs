@@ -1,0 +1,124 @@
+//! Building and dropping indexes beside the traffic of their collection.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use tessera_core::Error as CoreError;
+use tessera_core::definition::NewIndex;
+use tessera_core::reading::{PageRequest, Span};
+use tessera_mongo_language::error::Code;
+
+use crate::collection::{Collection, Namespace};
+use crate::data::Data;
+use crate::execute::decode;
+use crate::failure::{Failure, Result};
+use crate::index::{IndexSpec, keys};
+use crate::model::refusal_of;
+use crate::write::duplicate;
+use crate::write::target::Target;
+
+/// Documents that are looked at to say which value is there twice.
+const MAX_SEARCHED: usize = 100_000;
+
+/// Builds indexes one after another. If one cannot be built, none of them stays.
+pub(crate) async fn build(data: &Data, namespace: &Namespace, specs: Vec<IndexSpec>) -> Result<()> {
+    let mut built: Vec<String> = Vec::new();
+    for spec in specs {
+        let name = spec.name.clone();
+        if let Err(failure) = build_one(data, namespace, spec).await {
+            drop(data, namespace, &built).await?;
+            return Err(failure);
+        }
+        built.push(name);
+    }
+    Ok(())
+}
+
+async fn build_one(data: &Data, namespace: &Namespace, spec: IndexSpec) -> Result<()> {
+    let mut collection = current(data, namespace).await?;
+    collection.indexes.retain(|index| index.name != spec.name);
+    let without = collection.encode()?;
+    let new = NewIndex {
+        name: spec.name.clone(),
+        unique: spec.unique,
+    };
+    let spec = Arc::new(spec);
+    collection.indexes.push(Arc::clone(&spec));
+    let schema = collection.encode()?;
+    let created = data
+        .store
+        .create_index(&namespace.container, &new, Some(schema))
+        .await;
+    let failure = match created {
+        Ok(_) => return Ok(()),
+        Err(CoreError::DuplicateValue { .. }) => twice(data, namespace, &spec).await?,
+        Err(CoreError::Rejected(text)) => refusal_of(&text).into(),
+        Err(error) => return Err(error.into()),
+    };
+    data.store.set_schema(&namespace.container, without).await?;
+    Err(failure)
+}
+
+/// Drops indexes by name.
+pub(crate) async fn drop(data: &Data, namespace: &Namespace, names: &[String]) -> Result<()> {
+    for name in names {
+        let mut collection = current(data, namespace).await?;
+        collection.indexes.retain(|index| index.name != *name);
+        let schema = collection.encode()?;
+        match data
+            .store
+            .drop_index(&namespace.container, name, Some(schema))
+            .await
+        {
+            Ok(_) | Err(CoreError::NotFound(_)) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(())
+}
+
+async fn current(data: &Data, namespace: &Namespace) -> Result<Collection> {
+    let mut transaction = data.store.begin().await?;
+    let target = Target::find(data, &mut transaction, namespace).await?;
+    let Some(target) = target else {
+        let message = format!("ns does not exist: {namespace}");
+        return Err(Failure::new(Code::NAMESPACE_NOT_FOUND, message));
+    };
+    Ok((*target.collection).clone())
+}
+
+/// Says which value two documents have.
+async fn twice(data: &Data, namespace: &Namespace, spec: &IndexSpec) -> Result<Failure> {
+    let mut transaction = data.store.begin().await?;
+    let none = bson::Document::new();
+    let Some(target) = Target::find(data, &mut transaction, namespace).await? else {
+        return Ok(duplicate::of_value(namespace, spec, &none));
+    };
+    let mut seen = HashMap::new();
+    let mut continuation = None;
+    while seen.len() < MAX_SEARCHED {
+        let request = PageRequest {
+            max_items: 1_000,
+            continuation: continuation.take(),
+            ..PageRequest::default()
+        };
+        let page = transaction
+            .scan(&target.container, &Span::All, &request)
+            .await?;
+        for item in page.items {
+            let document = decode(&item.body)?;
+            for (value, _) in keys::of(spec, &document)?.entries {
+                let holder = seen.insert(value.clone(), item.locator.clone());
+                if holder.is_some_and(|holder| holder != item.locator) {
+                    let value = keys::key_of_value(spec, &document, &value).unwrap_or_default();
+                    return Ok(duplicate::of_value(namespace, spec, &value));
+                }
+            }
+        }
+        match page.continuation {
+            None => break,
+            next => continuation = next,
+        }
+    }
+    Ok(duplicate::of_value(namespace, spec, &none))
+}

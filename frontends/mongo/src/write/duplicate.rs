@@ -1,0 +1,47 @@
+//! What a refused write says: which index has the value already, and what the value is.
+
+use bson::Document;
+use tessera_core::Error as CoreError;
+use tessera_mongo_language::error::{Code, Error};
+
+use crate::collection::Namespace;
+use crate::execute::decode;
+use crate::failure::Failure;
+use crate::index::{IndexSpec, keys};
+use crate::plan::interval::ShownDocument;
+use crate::write::target::Target;
+
+/// The failure of a write whose document the core refused.
+pub(crate) fn failure(target: &Target, body: &[u8], error: CoreError) -> Failure {
+    let spec = match &error {
+        CoreError::AlreadyExists(_) => Some(&target.collection.id_index),
+        CoreError::DuplicateValue { index } => target.collection.core_index(index),
+        _ => None,
+    };
+    let Some(spec) = spec else {
+        return error.into();
+    };
+    let document = decode(body).unwrap_or_default();
+    let value = keys::first_key(spec, &document).unwrap_or_default();
+    of_value(&target.namespace, spec, &value)
+}
+
+/// The failure of two documents with one value of a unique index.
+pub(crate) fn of_value(namespace: &Namespace, spec: &IndexSpec, value: &Document) -> Failure {
+    let collation = if spec.collation.is_simple() {
+        String::new()
+    } else {
+        format!(
+            " collation: {}",
+            ShownDocument(&spec.collation.to_document())
+        )
+    };
+    let message = format!(
+        "E11000 duplicate key error collection: {namespace} index: {}{collation} dup key: {}",
+        spec.name,
+        ShownDocument(value)
+    );
+    Failure::from(Error::new(Code::DUPLICATE_KEY, message))
+        .with("keyPattern", spec.key.clone())
+        .with("keyValue", value.clone())
+}

@@ -1,0 +1,10 @@
+//! Writes: single documents into and out of collections, with validation, limits and the record of
+//! what may be asked for again.
+
+pub(crate) mod change;
+pub(crate) mod document;
+pub(crate) mod duplicate;
+pub(crate) mod retry;
+pub(crate) mod store;
+pub(crate) mod target;
+pub(crate) mod validate;
