@@ -13,11 +13,12 @@ use tessera_console::Console;
 use tessera_core::Store;
 use tessera_core::model::Model;
 use tessera_frontend::{About, FrontEnd};
+use tessera_mongo::{Mongo, MongoModel};
 use tessera_table::{Table, TableModel};
 
 use crate::error::Error;
 use crate::output;
-use crate::settings::{Config, Setting, table};
+use crate::settings::{Config, Setting, mongo, table};
 
 /// One front end.
 pub(crate) struct Row {
@@ -47,6 +48,27 @@ pub(crate) struct ApiModel {
 
 /// Every front end, in the order of the banner.
 pub(crate) const TABLE: &[Row] = &[
+    Row {
+        setting: Setting::listener(
+            "mongo",
+            "127.0.0.1:27017",
+            "Where the MongoDB API listens (mongosh and the drivers)",
+        ),
+        options: mongo::OPTIONS,
+        protocols: &[],
+        has_users: |config| config.mongo.requires_authentication(),
+        connect: |config, endpoint| endpoint.mongosh(config.mongo.first_user()),
+        start: |services| {
+            let config = services.config.mongo.config(&services.about);
+            let mongo = Mongo::new(services.store.clone(), config);
+            let mongo = mongo.map_err(|cause| Error::Settings(format!("mongo-users: {cause}")))?;
+            Ok(Arc::new(mongo))
+        },
+        model: Some(ApiModel {
+            api: tessera_mongo::API,
+            model: || Arc::new(MongoModel::default()),
+        }),
+    },
     Row {
         setting: Setting::listener(
             "table",
@@ -141,6 +163,22 @@ impl Endpoint {
         }
     }
 
+    /// How the shell of MongoDB connects; it asks for the password itself.
+    fn mongosh(&self, user: Option<&str>) -> String {
+        let address = self.local();
+        let user = user.map_or_else(String::new, |user| format!("{user}@"));
+        let trust = match &self.tls {
+            Trust::Plain => String::new(),
+            Trust::Given => "--tls ".to_owned(),
+            Trust::Own(file) => {
+                let file = output::shell_word(&file.to_string_lossy());
+                format!("--tls --tlsCAFile {file} ")
+            }
+            Trust::Unkept => "--tls --tlsAllowInvalidCertificates ".to_owned(),
+        };
+        format!("mongosh {trust}mongodb://{user}{address}/")
+    }
+
     fn curl(&self, path: &str) -> String {
         let address = self.local();
         match &self.tls {
@@ -160,6 +198,30 @@ impl Endpoint {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_shell_of_mongodb_is_told_whom_to_trust() {
+        let check = |tls, user, expected: &str| {
+            let address = "0.0.0.0:27017".parse().unwrap();
+            assert_eq!(Endpoint { address, tls }.mongosh(user), expected);
+        };
+        check(Trust::Plain, None, "mongosh mongodb://127.0.0.1:27017/");
+        check(
+            Trust::Plain,
+            Some("ada"),
+            "mongosh mongodb://ada@127.0.0.1:27017/",
+        );
+        check(
+            Trust::Own("/my data/cert.pem".into()),
+            None,
+            "mongosh --tls --tlsCAFile '/my data/cert.pem' mongodb://127.0.0.1:27017/",
+        );
+        check(
+            Trust::Unkept,
+            None,
+            "mongosh --tls --tlsAllowInvalidCertificates mongodb://127.0.0.1:27017/",
+        );
+    }
 
     #[test]
     fn connect_lines_can_be_pasted() {

@@ -4,17 +4,20 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use bson::spec::BinarySubtype;
-use bson::{Binary, Bson, Document, RawDocumentBuf, doc};
+use bson::{Binary, Bson, Document, RawDocument, doc};
+use bytes::Bytes;
 use tessera_core::Store;
 use tessera_core::engine::Engine;
 use tessera_core::memory::MemoryEngine;
 use tessera_core::model::Model;
 use tessera_core::store::StoreOptions;
+use tessera_frontend::Shutdown;
+use tokio::sync::watch;
 
-use crate::request::Request;
+use crate::dispatch::{self, Answer, Incoming};
 use crate::service::{MongoConfig, Service};
 use crate::session::Session;
-use crate::{API, MongoModel, commands, reply};
+use crate::{API, MongoModel};
 
 /// One connection of a client.
 pub(crate) struct Client {
@@ -22,6 +25,7 @@ pub(crate) struct Client {
     session: Session,
     /// What every command carries.
     pub(crate) generic: Document,
+    _running: watch::Sender<bool>,
 }
 
 impl Client {
@@ -38,14 +42,19 @@ impl Client {
             ..StoreOptions::default()
         };
         let store = Store::open(engine, options).await.unwrap();
-        Self::of(Arc::new(Service::new(store, MongoConfig::default())))
+        Self::of(Arc::new(
+            Service::new(store, MongoConfig::default()).unwrap(),
+        ))
     }
 
     fn of(service: Arc<Service>) -> Self {
+        let (running, stopping) = watch::channel(false);
+        let connection = (1, "127.0.0.1:1".parse().unwrap(), false);
         Self {
+            session: Session::new(&service, connection, Shutdown::new(stopping)),
             service,
-            session: Session::new(1, "127.0.0.1:1".parse().unwrap(), false),
             generic: Document::new(),
+            _running: running,
         }
     }
 
@@ -71,17 +80,18 @@ impl Client {
         for (name, value) in &self.generic {
             body.entry(name.clone()).or_insert_with(|| value.clone());
         }
-        let body = RawDocumentBuf::try_from(&body).unwrap();
-        let answer = match Request::parse(&body, Vec::new(), None) {
-            Ok(request) => {
-                let command = commands::find(request.name()).expect("a known command");
-                (command.run)(&self.service, &mut self.session, &request).await
-            }
-            Err(failure) => Err(failure),
+        let packet = Bytes::from(body.to_vec().unwrap());
+        let incoming = Incoming {
+            body: RawDocument::from_bytes(&packet).unwrap(),
+            sequences: Vec::new(),
+            database: None,
+            packet: &packet,
+            exhaust: false,
         };
-        match answer {
-            Ok(answer) => Document::try_from(&*answer.encode().unwrap()).unwrap(),
-            Err(failure) => reply::of_failure(&failure),
+        let asked = incoming.parse();
+        match dispatch::answer(&self.service, &mut self.session, &asked).await {
+            Answer::Reply(reply) => Document::try_from(reply.as_ref()).unwrap(),
+            Answer::MoreToCome(_) | Answer::Close => panic!("{body}"),
         }
     }
 

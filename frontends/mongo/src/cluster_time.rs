@@ -26,7 +26,9 @@ impl ClusterTime {
     pub(crate) fn advance(&self, clock: &Clock) -> Timestamp {
         let floor = seconds(clock) << 32 | 1;
         let next = |last: u64| floor.max(last.saturating_add(1));
-        let last = self.last.fetch_update(Ordering::AcqRel, Ordering::Acquire, |last| Some(next(last)));
+        let last = self
+            .last
+            .fetch_update(Ordering::AcqRel, Ordering::Acquire, |last| Some(next(last)));
         timestamp(next(last.unwrap_or_else(|last| last)))
     }
 }
@@ -118,14 +120,27 @@ mod tests {
 
     #[test]
     fn replies_are_completed_in_place() {
-        let time = Timestamp { time: 7, increment: 8 };
+        let time = Timestamp {
+            time: 7,
+            increment: 8,
+        };
         let reply = complete(rawdoc! { "n": 1 }, Some(1.0), time);
         let reply = Document::try_from(&*reply).unwrap();
-        assert_eq!(reply.keys().collect::<Vec<_>>(), ["n", "ok", "$clusterTime", "operationTime"]);
+        assert_eq!(
+            reply.keys().collect::<Vec<_>>(),
+            ["n", "ok", "$clusterTime", "operationTime"]
+        );
         assert_eq!(reply.get_timestamp("operationTime").unwrap(), time);
         let gossip = reply.get_document("$clusterTime").unwrap();
         assert_eq!(gossip.get("clusterTime"), Some(&Bson::Timestamp(time)));
-        assert_eq!(gossip.get_document("signature").unwrap().get_i64("keyId").unwrap(), 0);
+        assert_eq!(
+            gossip
+                .get_document("signature")
+                .unwrap()
+                .get_i64("keyId")
+                .unwrap(),
+            0
+        );
 
         let failed = complete(rawdoc! { "ok": 0.0 }, None, time);
         let failed = Document::try_from(&*failed).unwrap();

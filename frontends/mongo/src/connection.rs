@@ -96,15 +96,16 @@ impl Served {
         if header.op_code != op_code::COMPRESSED {
             return self.answer_plain(header, packet, None).await;
         }
-        let (compressor, packet) = compression::expand(&packet)
-            .map_err(|malformed| self.refuse(header, &malformed))?;
+        let (compressor, packet) =
+            compression::expand(&packet).map_err(|malformed| self.refuse(header, &malformed))?;
         if !self.session.compressors.contains(&compressor) {
             let malformed = Malformed::protocol("a message is compressed in a way not agreed on");
             return Err(self.refuse(header, &malformed));
         }
         let header = packet.first_chunk().and_then(Header::parse);
         let header = header.ok_or(Ended("a compressed message holds no message"))?;
-        self.answer_plain(header, packet.into(), Some(compressor)).await
+        self.answer_plain(header, packet.into(), Some(compressor))
+            .await
     }
 
     async fn answer_plain(
@@ -140,7 +141,9 @@ impl Served {
         };
         let flags = message.flags;
         let name = message.body.iter_elements().next();
-        let name = name.and_then(Result::ok).map_or("", |first| first.key().as_str());
+        let name = name
+            .and_then(Result::ok)
+            .map_or("", |first| first.key().as_str());
         let compressor = compressor.filter(|_| compression::allows(name));
         let incoming = Incoming {
             body: message.body,

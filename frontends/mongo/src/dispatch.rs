@@ -1,45 +1,255 @@
 //! From a request to its reply: find the command, check what may be checked without knowing it, run
 //! it, and complete its answer.
 
+use std::sync::atomic::Ordering;
 use std::time::Instant;
 
-use bson::{RawDocumentBuf, raw::cstr};
+use bson::{Document, RawDocument, RawDocumentBuf};
+use bytes::Bytes;
 use tessera_mongo_language::error::Code;
+use tracing::debug;
 
+use crate::access;
+use crate::cluster_time::complete;
+use crate::command::Command;
 use crate::commands;
+use crate::counters::{self};
+use crate::fail_point::Effect;
 use crate::failure::{Failure, Result};
+use crate::labels;
+use crate::operation::Running;
 use crate::reply::{self, Reply};
-use crate::request::Request;
+use crate::request::{Request, Sequence};
+use crate::rules;
 use crate::service::Service;
 use crate::session::{LastCommand, Session};
 
-/// Answers one request, whatever it is.
-pub(crate) async fn answer(
-    service: &Service,
-    session: &mut Session,
-    request: &Request<'_>,
-) -> Result<RawDocumentBuf> {
-    let began = Instant::now();
-    let outcome = run(service, session, request).await;
-    session.last = Some(LastCommand {
-        name: request.name().to_owned(),
-        charge: session.settle(),
-        took: began.elapsed(),
-    });
-    match outcome.and_then(Reply::encode) {
-        Ok(mut reply) => {
-            reply.append(cstr!("ok"), 1.0);
-            Ok(reply)
+/// A message whose bytes are checked.
+pub(crate) struct Incoming<'a> {
+    pub(crate) body: &'a RawDocument,
+    pub(crate) sequences: Vec<Sequence<'a>>,
+    /// The database, where the body does not say.
+    pub(crate) database: Option<&'a str>,
+    /// What all of it lies in.
+    pub(crate) packet: &'a Bytes,
+    /// Whether the client takes several replies.
+    pub(crate) exhaust: bool,
+}
+
+/// A request, or why it is none.
+pub(crate) struct Asked<'a> {
+    request: Result<Request<'a>>,
+    packet: &'a Bytes,
+    exhaust: bool,
+    /// Whether it came in the form that only the first hello may have.
+    legacy: bool,
+}
+
+impl<'a> Incoming<'a> {
+    pub(crate) fn parse(self) -> Asked<'a> {
+        Asked {
+            request: Request::parse(self.body, self.sequences, self.database),
+            packet: self.packet,
+            exhaust: self.exhaust,
+            legacy: false,
         }
-        Err(failure) => Ok(RawDocumentBuf::try_from(&reply::of_failure(&failure))?),
+    }
+
+    pub(crate) fn parse_legacy(self) -> Asked<'a> {
+        Asked {
+            legacy: true,
+            ..self.parse()
+        }
     }
 }
 
-async fn run(service: &Service, session: &mut Session, request: &Request<'_>) -> Result<Reply> {
+/// What becomes of a request.
+pub(crate) enum Answer {
+    Reply(RawDocumentBuf),
+    /// Another reply follows without being asked for.
+    MoreToCome(RawDocumentBuf),
+    /// The connection is closed without a word.
+    Close,
+}
+
+/// Answers one request, whatever it is.
+pub(crate) async fn answer(service: &Service, session: &mut Session, asked: &Asked<'_>) -> Answer {
+    let began = Instant::now();
+    service.counters.requests.fetch_add(1, Ordering::Relaxed);
+    counters::add(&service.counters.bytes_in, asked.packet.len());
+    session.more_to_come = false;
+    let (request, command) = match prepared(asked) {
+        Ok(prepared) => prepared,
+        Err(failure) => return Answer::Reply(failed(service, &failure)),
+    };
+    let effect = struck(service, session, command, request);
+    if let Some(wait) = effect.as_ref().and_then(|effect| effect.block) {
+        tokio::time::sleep(wait).await;
+    }
+    if effect.as_ref().is_some_and(|effect| effect.close) {
+        return Answer::Close;
+    }
+    let outcome = match effect.as_ref().and_then(|effect| effect.code) {
+        Some(code) => {
+            let message = "Failing command via 'failCommand' failpoint";
+            Err(Failure::new(code, message))
+        }
+        None => run(service, session, (command, request), asked.packet).await,
+    };
+    let took = began.elapsed();
+    service.counters.ran(command.name, outcome.is_err(), took);
+    session.last = Some(LastCommand {
+        name: command.name,
+        charge: session.settle(),
+        took,
+    });
+    let reply = finished(service, session, (command, request), effect, outcome);
+    counters::add(&service.counters.bytes_out, reply.as_bytes().len());
+    if asked.exhaust && session.more_to_come {
+        return Answer::MoreToCome(reply);
+    }
+    Answer::Reply(reply)
+}
+
+fn prepared<'a, 'b>(asked: &'b Asked<'a>) -> Result<(&'b Request<'a>, &'static Command)> {
+    let request = asked.request.as_ref().map_err(Clone::clone)?;
     let name = request.name();
     let Some(command) = commands::find(name) else {
         let message = format!("no such command: '{name}'");
         return Err(Failure::new(Code::COMMAND_NOT_FOUND, message));
     };
-    (command.run)(service, session, request).await
+    if asked.legacy && command.name != "hello" {
+        let message = format!(
+            "Unsupported OP_QUERY command: {name}. The client driver may require an upgrade."
+        );
+        return Err(Failure::new(Code::UNSUPPORTED_OP_QUERY_COMMAND, message));
+    }
+    Ok((request, command))
+}
+
+/// What a test wants to happen to this command.
+fn struck(
+    service: &Service,
+    session: &Session,
+    command: &Command,
+    request: &Request<'_>,
+) -> Option<Effect> {
+    if !service.config.test_commands {
+        return None;
+    }
+    let collection = request.argument().as_str().unwrap_or_default();
+    let namespace = format!("{}.{collection}", request.database);
+    let meet = |name: &str| {
+        service
+            .fail_points
+            .meet(name, session.application(), &namespace)
+    };
+    meet(command.name).or_else(|| command.aliases.iter().find_map(|alias| meet(alias)))
+}
+
+async fn run(
+    service: &Service,
+    session: &mut Session,
+    (command, request): (&'static Command, &Request<'_>),
+    packet: &Bytes,
+) -> Result<Reply> {
+    rules::check(command, request)?;
+    access::check(service, session, (command, request)).await?;
+    let key = session.key(request);
+    if let Some(key) = key {
+        let now_ms = service.store.clock().now_ms();
+        service.sessions.touch(key, now_ms)?;
+        let expired = service.sessions.expire(now_ms);
+        service.end_sessions(&expired);
+    }
+    let place = session.place.clone();
+    place.begin(Running {
+        id: service.connections.next_operation(),
+        name: command.name,
+        database: request.database.to_owned(),
+        body: packet.slice_ref(request.body.as_bytes()),
+        began: Instant::now(),
+        session: key,
+        killed: false,
+    });
+    let limit = request
+        .generic
+        .max_time
+        .filter(|_| command.name != "getMore");
+    let outcome = {
+        let running = (command.run)(service, session, request);
+        tokio::select! {
+            biased;
+            outcome = running => outcome,
+            () = place.killed() => {
+                Err(Failure::new(Code::INTERRUPTED, "operation was interrupted"))
+            }
+            () = after(limit) => {
+                Err(Failure::new(Code::MAX_TIME_MS_EXPIRED, "operation exceeded time limit"))
+            }
+        }
+    };
+    place.end();
+    outcome
+}
+
+/// Waits so long, or for ever.
+async fn after(limit: Option<std::time::Duration>) {
+    match limit {
+        Some(limit) => tokio::time::sleep(limit).await,
+        None => std::future::pending().await,
+    }
+}
+
+/// The reply with all that replies carry.
+fn finished(
+    service: &Service,
+    session: &Session,
+    (command, request): (&Command, &Request<'_>),
+    effect: Option<Effect>,
+    outcome: Result<Reply>,
+) -> RawDocumentBuf {
+    let outcome = outcome.and_then(|reply| {
+        let reply = reply::with_concern(reply, command, request)?;
+        reply::with_effect(reply, request, effect.as_ref())?.encode()
+    });
+    let clock = service.store.clock();
+    match outcome {
+        Ok(reply) => {
+            let time = match command.takes_write_concern {
+                true => service.cluster_time.advance(clock),
+                false => service.cluster_time.now(clock),
+            };
+            complete(reply, Some(1.0), time)
+        }
+        Err(failure) => {
+            let (name, code) = (command.name, failure.code().0);
+            debug!(
+                name,
+                code,
+                message = failure.error.message,
+                "a command failed"
+            );
+            match effect.and_then(|effect| effect.labels) {
+                Some(labels) => {
+                    let mut reply = reply::of_failure(&failure);
+                    reply.insert("errorLabels", labels);
+                    failed_with(service, &reply)
+                }
+                None => {
+                    let overload = session.understands_overload;
+                    failed(service, &labels::add(failure, request, overload))
+                }
+            }
+        }
+    }
+}
+
+fn failed(service: &Service, failure: &Failure) -> RawDocumentBuf {
+    failed_with(service, &reply::of_failure(failure))
+}
+
+fn failed_with(service: &Service, reply: &Document) -> RawDocumentBuf {
+    let reply = RawDocumentBuf::try_from(reply).unwrap_or_default();
+    complete(reply, None, service.cluster_time.now(service.store.clock()))
 }

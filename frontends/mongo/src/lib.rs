@@ -5,30 +5,40 @@
 //! again. Only `connection` touches the socket.
 
 mod access;
+mod auth;
 mod batch;
 #[cfg(test)]
 mod client;
+mod cluster_time;
 mod collection;
 mod command;
 mod commands;
 mod concern;
+mod connection;
 mod context;
+mod counters;
 mod cursor;
 mod data;
 mod dispatch;
 mod execute;
+mod fail_point;
 mod failure;
 mod fields;
 mod index;
+mod labels;
 mod listing;
 mod logical;
 mod model;
+mod operation;
+mod parameters;
 mod plan;
 mod reply;
 mod request;
+mod rules;
 mod service;
 mod session;
 mod sharding;
+mod system;
 #[cfg(test)]
 mod testing;
 #[cfg(test)]
@@ -37,8 +47,38 @@ mod transaction;
 mod wire;
 mod write;
 
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+
+use tessera_core::Store;
+use tessera_frontend::{Connection, FrontEnd};
+
+pub use auth::Configured as User;
 pub use model::MongoModel;
 pub use service::MongoConfig;
 
+use service::Service;
+
 /// The name of this API in the core's catalog.
 pub const API: &str = "mongo";
+
+/// The front end.
+pub struct Mongo {
+    service: Arc<Service>,
+}
+
+impl Mongo {
+    /// A front end over `store`. Refuses users whose passwords cannot be used.
+    pub fn new(store: Store, config: MongoConfig) -> Result<Self, String> {
+        Ok(Self {
+            service: Arc::new(Service::new(store, config)?),
+        })
+    }
+}
+
+impl FrontEnd for Mongo {
+    fn serve(&self, connection: Connection) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
+        Box::pin(connection::serve(Arc::clone(&self.service), connection))
+    }
+}

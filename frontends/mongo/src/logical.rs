@@ -128,7 +128,7 @@ impl SessionId {
 
     /// A number that nobody had before.
     pub(crate) fn random() -> Self {
-        Self(*bson::Uuid::new().bytes().first_chunk().unwrap_or(&[0; 16]))
+        Self(bson::Uuid::new().bytes())
     }
 
     /// As clients write it.

@@ -195,7 +195,10 @@ mod tests {
     async fn only_the_command_that_is_meant_is_killed() {
         let connections = Connections::default();
         let peer = "127.0.0.1:1".parse().unwrap();
-        let (one, two) = (connections.open(1, peer, false), connections.open(2, peer, false));
+        let (one, two) = (
+            connections.open(1, peer, false),
+            connections.open(2, peer, false),
+        );
         one.begin(running(7));
         two.begin(running(8));
         assert!(!connections.kill(9));

@@ -2,8 +2,14 @@
 //! with `ok` and the cluster's time; failures are made here as well.
 
 use bson::{Bson, Document, RawDocumentBuf, doc};
+use tessera_mongo_language::error::Code;
 
-use crate::failure::Failure;
+use crate::command::Command;
+use crate::concern::Acknowledgement;
+use crate::fail_point::Effect;
+use crate::failure::{Failure, Result};
+use crate::labels;
+use crate::request::Request;
 
 /// The answer of a command that succeeded, without `ok`.
 #[derive(Clone, Debug)]
@@ -19,8 +25,18 @@ impl Reply {
         Self::Document(Document::new())
     }
 
+    /// With one more field.
+    pub(crate) fn with(self, field: &str, value: impl Into<Bson>) -> Result<Self> {
+        let mut document = match self {
+            Self::Document(document) => document,
+            Self::Raw(document) => Document::try_from(&*document)?,
+        };
+        document.insert(field, value);
+        Ok(Self::Document(document))
+    }
+
     /// The document as bytes.
-    pub(crate) fn encode(self) -> Result<RawDocumentBuf, Failure> {
+    pub(crate) fn encode(self) -> Result<RawDocumentBuf> {
         match self {
             Self::Document(document) => Ok(RawDocumentBuf::try_from(&document)?),
             Self::Raw(document) => Ok(document),
@@ -65,6 +81,63 @@ pub(crate) fn of_failure(failure: &Failure) -> Document {
         reply.insert("errorLabels", labels);
     }
     reply
+}
+
+/// A failure as bytes; none if it cannot be written as such.
+pub(crate) fn encode_failure(failure: &Failure) -> Option<RawDocumentBuf> {
+    RawDocumentBuf::try_from(&of_failure(failure)).ok()
+}
+
+/// The failure of a query of the old form.
+pub(crate) fn encode_query_failure(failure: &Failure) -> Option<RawDocumentBuf> {
+    let mut reply = of_failure(failure);
+    reply.insert("$err", &failure.error.message);
+    RawDocumentBuf::try_from(&reply).ok()
+}
+
+/// Says that a write concern cannot be met: there is one copy of the data, and nobody named it.
+pub(crate) fn with_concern(
+    reply: Reply,
+    command: &Command,
+    request: &Request<'_>,
+) -> Result<Reply> {
+    let concern = request.generic.write_concern.as_ref();
+    let Some(concern) = concern.filter(|_| command.takes_write_concern) else {
+        return Ok(reply);
+    };
+    let (code, message) = match &concern.w {
+        Acknowledgement::Members(members) if *members > 1 => (
+            Code::UNSATISFIABLE_WRITE_CONCERN,
+            "Not enough data-bearing nodes".to_owned(),
+        ),
+        Acknowledgement::Named(name) => (
+            Code::UNKNOWN_REPL_WRITE_CONCERN,
+            format!("No write concern mode named '{name}' found in replica set configuration"),
+        ),
+        _ => return Ok(reply),
+    };
+    let error = doc! { "code": code.0, "codeName": code.name().as_ref(), "errmsg": message };
+    reply.with("writeConcernError", error)
+}
+
+/// Adds what a test wants to see in the reply of a command that was done.
+pub(crate) fn with_effect(
+    reply: Reply,
+    request: &Request<'_>,
+    effect: Option<&Effect>,
+) -> Result<Reply> {
+    let Some(error) = effect.and_then(|effect| effect.write_concern_error.clone()) else {
+        return Ok(reply);
+    };
+    let code = Code(error.get_i32("code").unwrap_or_default());
+    let reply = reply.with("writeConcernError", error)?;
+    match effect.and_then(|effect| effect.labels.clone()) {
+        Some(labels) => reply.with("errorLabels", labels),
+        None if labels::is_retryable(code) && request.is_retryable_write() => {
+            reply.with("errorLabels", vec!["RetryableWriteError"])
+        }
+        None => Ok(reply),
+    }
 }
 
 #[cfg(test)]

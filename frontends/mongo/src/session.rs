@@ -1,10 +1,19 @@
 //! What the server knows of one connection: who is at its other end, and what they said so far.
 
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use bson::Document;
 use tessera_core::throughput::{Charge, Meter};
+use tessera_frontend::Shutdown;
+
+use crate::auth::login::Login;
+use crate::logical::SessionKey;
+use crate::operation::Place;
+use crate::request::Request;
+use crate::service::Service;
+use crate::wire::compression::Compressor;
 
 /// The state of one connection.
 pub(crate) struct Session {
@@ -16,31 +25,59 @@ pub(crate) struct Session {
     pub(crate) client: Option<Document>,
     /// Whether the client said that it backs off when it is told that the server is overloaded.
     pub(crate) understands_overload: bool,
+    /// How messages may be compressed.
+    pub(crate) compressors: Vec<Compressor>,
+    pub(crate) login: Login,
+    /// Where the command that runs is noted.
+    pub(crate) place: Arc<Place>,
+    pub(crate) shutdown: Shutdown,
+    /// Whether the running command wants to answer once more, of a client that allows that.
+    pub(crate) more_to_come: bool,
     /// What the command that runs has cost so far.
     charge: Charge,
     /// The command before.
     pub(crate) last: Option<LastCommand>,
+    service: Arc<Service>,
 }
 
 /// What `getLastRequestStatistics` tells.
 #[derive(Clone, Debug)]
 pub(crate) struct LastCommand {
-    pub(crate) name: String,
+    pub(crate) name: &'static str,
     pub(crate) charge: Charge,
     pub(crate) took: Duration,
 }
 
 impl Session {
-    pub(crate) fn new(connection: u64, peer: SocketAddr, tls: bool) -> Self {
+    pub(crate) fn new(
+        service: &Arc<Service>,
+        (connection, peer, tls): (u64, SocketAddr, bool),
+        shutdown: Shutdown,
+    ) -> Self {
         Self {
             connection,
             peer,
             tls,
             client: None,
             understands_overload: false,
+            compressors: Vec::new(),
+            login: Login::default(),
+            place: service.connections.open(connection, peer, tls),
+            shutdown,
+            more_to_come: false,
             charge: Charge::default(),
             last: None,
+            service: Arc::clone(service),
         }
+    }
+
+    /// The session that a request belongs to.
+    pub(crate) fn key(&self, request: &Request<'_>) -> Option<SessionKey> {
+        let id = request.generic.session?;
+        Some(SessionKey {
+            id,
+            owner: self.login.owner(),
+        })
     }
 
     /// Adds what a transaction of the core took to the running command's charge.
@@ -57,5 +94,11 @@ impl Session {
     pub(crate) fn application(&self) -> Option<&str> {
         let application = self.client.as_ref()?.get_document("application").ok()?;
         application.get_str("name").ok()
+    }
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        self.service.connections.close(self.connection);
     }
 }

@@ -4,21 +4,25 @@ use std::collections::HashMap;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 
-use bson::{Document, RawDocumentBuf};
+use bson::{Document, RawDocument};
+use bytes::Bytes;
 use tessera_core::Store;
 use tessera_core::memory::MemoryEngine;
 use tessera_core::model::Model;
 use tessera_core::store::StoreOptions;
+use tessera_frontend::Shutdown;
+use tokio::sync::watch;
 
-use crate::request::Request;
+use crate::dispatch::{Answer, Incoming};
 use crate::service::{MongoConfig, Service};
 use crate::session::Session;
 use crate::{API, MongoModel, dispatch};
 
 /// A server with one connection.
 pub(crate) struct Tester {
-    pub(crate) service: Service,
+    pub(crate) service: Arc<Service>,
     session: Session,
+    _running: watch::Sender<bool>,
 }
 
 impl Tester {
@@ -31,9 +35,13 @@ impl Tester {
         let engine = Arc::new(MemoryEngine::new());
         let store = Store::open(engine, options).await.unwrap();
         let peer = SocketAddr::from((Ipv4Addr::LOCALHOST, 1));
+        let service = Arc::new(Service::new(store, MongoConfig::default()).unwrap());
+        let (running, stopping) = watch::channel(false);
+        let session = Session::new(&service, (1, peer, false), Shutdown::new(stopping));
         Self {
-            service: Service::new(store, MongoConfig::default()),
-            session: Session::new(1, peer, false),
+            service,
+            session,
+            _running: running,
         }
     }
 
@@ -45,10 +53,19 @@ impl Tester {
     /// Runs a command on a database.
     pub(crate) async fn run_on(&mut self, database: &str, mut command: Document) -> Document {
         command.insert("$db", database);
-        let body = RawDocumentBuf::try_from(&command).unwrap();
-        let request = Request::parse(&body, Vec::new(), None).unwrap();
-        let reply = dispatch::answer(&self.service, &mut self.session, &request).await;
-        Document::try_from(reply.unwrap().as_ref()).unwrap()
+        let packet = Bytes::from(command.to_vec().unwrap());
+        let incoming = Incoming {
+            body: RawDocument::from_bytes(&packet).unwrap(),
+            sequences: Vec::new(),
+            database: None,
+            packet: &packet,
+            exhaust: false,
+        };
+        let asked = incoming.parse();
+        match dispatch::answer(&self.service, &mut self.session, &asked).await {
+            Answer::Reply(reply) => Document::try_from(reply.as_ref()).unwrap(),
+            Answer::MoreToCome(_) | Answer::Close => panic!("{command}"),
+        }
     }
 
     /// Runs a command that must succeed.

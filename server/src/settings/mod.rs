@@ -5,6 +5,7 @@
 //! row.
 
 mod file;
+pub(crate) mod mongo;
 mod print;
 mod resolve;
 pub(crate) mod table;
@@ -32,6 +33,7 @@ pub(crate) struct Config {
     pub(crate) memory_limit_bytes: usize,
     /// The front ends that are not off, by name, with their addresses.
     pub(crate) listen: Vec<(&'static str, SocketAddr)>,
+    pub(crate) mongo: mongo::MongoSettings,
     pub(crate) table: table::TableSettings,
     pub(crate) max_connections: usize,
     pub(crate) idle_timeout: Option<Duration>,
@@ -396,6 +398,7 @@ impl Config {
             durability: Durability::Group,
             memory_limit_bytes: 0,
             listen: Vec::new(),
+            mongo: mongo::MongoSettings::default(),
             table: table::TableSettings::default(),
             max_connections: 0,
             idle_timeout: None,

@@ -227,7 +227,7 @@ mod tests {
     /// A value of each setting that is not its default. A new setting must be added here.
     fn sample(setting: &Setting) -> &'static str {
         match setting.name {
-            "memory" | "tls-self-signed" => "true",
+            "memory" | "tls-self-signed" | "mongo-auth" | "enable-test-commands" => "true",
             "data" => "/some where/\"quoted\"",
             "durability" => "periodic",
             "engine" => "postgres://ada:secret@db/shop",
@@ -240,6 +240,8 @@ mod tests {
             "tls-key" => "/key.pem",
             "log" => "json",
             "log-level" => "trace",
+            "mongo-users" => "ada:secret",
+            "mongo-replica-set" => "rs0",
             "table-mode" => "cosmos",
             "table-accounts" => "ada:c2VjcmV0",
             "table-bearer-issuer" => "https://issuer.example",

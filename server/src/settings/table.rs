@@ -1,11 +1,11 @@
 //! The settings of the Table front end, and what they make of it.
 
-use std::fmt;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use tessera_table::{Accounts, Bearer, BearerConfig, Mode, TableConfig};
 
+use super::value::Secret;
 use super::{Apply, Kind, Setting, value};
 use crate::error::Error;
 
@@ -17,16 +17,6 @@ pub(crate) struct TableSettings {
     bearer_issuer: Option<String>,
     bearer_audience: Option<String>,
     bearer_keys: Option<PathBuf>,
-}
-
-/// A text that is not shown to anyone.
-#[derive(Clone, PartialEq)]
-struct Secret(String);
-
-impl fmt::Debug for Secret {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("(hidden)")
-    }
 }
 
 impl TableSettings {

@@ -1,5 +1,6 @@
 //! How the text of a value becomes the value. None means that the text is not allowed.
 
+use std::fmt;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -7,6 +8,16 @@ use std::time::Duration;
 use tessera_storage::Address;
 
 use super::EngineChoice;
+
+/// A text that is not shown to anyone.
+#[derive(Clone, PartialEq)]
+pub(super) struct Secret(pub(super) String);
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("(hidden)")
+    }
+}
 
 pub(super) fn switch(text: &str) -> Option<bool> {
     one_of(text, &[("true", true), ("false", false)])

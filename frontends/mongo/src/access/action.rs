@@ -111,6 +111,7 @@ actions! {
     SetDefaultRwConcern "setDefaultRWConcern",
     SetFeatureCompatibilityVersion "setFeatureCompatibilityVersion",
     SetParameter "setParameter",
+    SetUserWriteBlock "setUserWriteBlockMode",
     Shutdown "shutdown",
     Top "top",
     Touch "touch",

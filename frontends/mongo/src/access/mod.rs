@@ -1,8 +1,12 @@
 //! Who may do what: the actions that commands need, and the roles that allow them.
 
 mod action;
+mod check;
+pub(crate) mod privilege;
+pub(crate) mod role;
 
 pub(crate) use action::Action;
+pub(crate) use check::check;
 
 use crate::failure::Result;
 use crate::request::Request;

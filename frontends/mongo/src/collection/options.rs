@@ -270,7 +270,7 @@ pub(crate) fn check_validator(
     Ok(())
 }
 
-fn check_level_and_action(fields: &Fields<'_>) -> Result<()> {
+pub(crate) fn check_level_and_action(fields: &Fields<'_>) -> Result<()> {
     let rules = [
         ("validationLevel", &["off", "strict", "moderate"][..]),
         ("validationAction", &["error", "warn", "errorAndLog"][..]),

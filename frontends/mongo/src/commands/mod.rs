@@ -3,41 +3,63 @@
 pub(crate) mod asked;
 mod catalog;
 mod changing;
+mod coll_mod;
 mod count;
 mod create;
 mod cursors;
 mod fast;
 mod find;
 mod find_and_modify;
+mod hello;
 mod indexes;
 mod insert;
+mod login;
+mod parameters;
+mod replication;
+mod roles;
 pub(crate) mod server;
+mod sessions;
 mod statements;
 mod stats;
+mod status;
+mod testing;
 mod transactions;
 mod update;
+mod users;
 mod view;
 
 use std::collections::HashMap;
 use std::sync::OnceLock;
 
+pub(crate) use parameters::Defaults;
+
 use crate::command::Command;
 
 const FAMILIES: &[&[Command]] = &[
     catalog::COMMANDS,
+    coll_mod::COMMANDS,
     count::COMMANDS,
     create::COMMANDS,
     cursors::COMMANDS,
     find::COMMANDS,
     find_and_modify::COMMANDS,
+    hello::COMMANDS,
     indexes::COMMANDS,
     insert::COMMANDS,
+    login::COMMANDS,
+    parameters::COMMANDS,
+    replication::COMMANDS,
+    roles::COMMANDS,
     server::COMMANDS,
     crate::sharding::CLUSTER_COMMANDS,
     crate::sharding::COLLECTION_COMMANDS,
     transactions::COMMANDS,
+    sessions::COMMANDS,
     stats::COMMANDS,
+    status::COMMANDS,
+    testing::COMMANDS,
     update::COMMANDS,
+    users::COMMANDS,
 ];
 
 /// Every command.

@@ -1,0 +1,12 @@
+//! Who is at the other end: users and roles as they are stored, and the conversation in which a
+//! client proves to be one of them.
+
+pub(crate) mod login;
+mod record;
+pub(crate) mod scram;
+mod storage;
+pub(crate) mod users;
+
+pub(crate) use record::{Name, Role, User};
+pub use users::Configured;
+pub(crate) use users::Users;

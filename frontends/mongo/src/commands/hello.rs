@@ -1,0 +1,231 @@
+//! `hello`: what a client must know before it says anything else. Also under its old names.
+
+use std::time::Duration;
+
+use bson::{Bson, DateTime, Document, RawBsonRef, RawDocument, doc};
+use tessera_mongo_language::error::{Code, type_mismatch};
+
+use crate::access::Access;
+use crate::auth::Name;
+use crate::auth::scram::{MECHANISMS, Mechanism};
+use crate::command::Command;
+use crate::failure::{Failure, Result};
+use crate::fields;
+use crate::logical;
+use crate::reply::Reply;
+use crate::request::Request;
+use crate::service::Service;
+use crate::session::Session;
+use crate::wire::compression::Compressor;
+use crate::wire::header::MAX_MESSAGE_BYTES;
+
+/// The largest document.
+pub(crate) const MAX_DOCUMENT_BYTES: i32 = 16 * 1024 * 1024;
+/// The most statements in one write.
+pub(crate) const MAX_WRITE_BATCH: i32 = 100_000;
+/// What MongoDB 8.0 announces: clients choose what they send by it.
+pub(crate) const WIRE_VERSION: i32 = 25;
+
+pub(crate) const COMMANDS: &[Command] = &[Command::new(
+    "hello",
+    "Tells what kind of server this is.",
+    Access::Anyone,
+    |service, session, request| Box::pin(hello(service, session, request)),
+)
+.also(&["isMaster", "ismaster"])
+.stable()];
+
+async fn hello(service: &Service, session: &mut Session, request: &Request<'_>) -> Result<Reply> {
+    let body = request.body;
+    if let Some(client) = body.get("client")? {
+        remember_client(session, client)?;
+    }
+    // Newer drivers send a version, older ones a boolean.
+    session.understands_overload |= body.get("backpressure")?.is_some();
+    wait(service, session, body).await?;
+
+    let mut reply = Document::new();
+    if fields::truth(body.get("helloOk")?.unwrap_or(RawBsonRef::Null)) == Some(true) {
+        reply.insert("helloOk", true);
+    }
+    let primary = match request.name() {
+        "hello" => "isWritablePrimary",
+        _ => "ismaster",
+    };
+    reply.insert(primary, true);
+    topology(service, &mut reply);
+    let connection = i32::try_from(session.connection).unwrap_or(i32::MAX);
+    reply.extend(doc! {
+        "topologyVersion": topology_version(service),
+        "maxBsonObjectSize": MAX_DOCUMENT_BYTES,
+        "maxMessageSizeBytes": MAX_MESSAGE_BYTES,
+        "maxWriteBatchSize": MAX_WRITE_BATCH,
+        "localTime": DateTime::now(),
+        "logicalSessionTimeoutMinutes": i32::try_from(logical::TIMEOUT_MINUTES).unwrap_or(0),
+        "connectionId": connection,
+        "minWireVersion": 0,
+        "maxWireVersion": WIRE_VERSION,
+        "readOnly": false,
+    });
+    if let Some(RawBsonRef::Array(offered)) = body.get("compression")? {
+        agree_on_compression(session, offered, &mut reply)?;
+    }
+    if let Some(RawBsonRef::String(user)) = body.get("saslSupportedMechs")? {
+        reply.insert("saslSupportedMechs", mechanisms(service, user).await?);
+    }
+    if let Some(RawBsonRef::Document(login)) = body.get("speculativeAuthenticate")? {
+        speculate(service, session, login, &mut reply).await?;
+    }
+    Ok(reply.into())
+}
+
+/// What the server plays: a router, or the only member of a replica set.
+fn topology(service: &Service, reply: &mut Document) {
+    let Some(name) = &service.config.replica_set else {
+        reply.insert("msg", "isdbgrid");
+        return;
+    };
+    let address = service
+        .config
+        .address
+        .map_or_else(String::new, |address| address.to_string());
+    reply.extend(doc! {
+        "secondary": false,
+        "setName": name,
+        "setVersion": 1,
+        "hosts": [&address],
+        "primary": &address,
+        "me": &address,
+        "electionId": bson::oid::ObjectId::from_bytes([0x7f, 0xff, 0xff, 0xff, 0, 0, 0, 0, 0, 0, 0, 1]),
+        "lastWrite": { "lastWriteDate": DateTime::now() },
+    });
+}
+
+fn topology_version(service: &Service) -> Document {
+    doc! { "processId": service.process_id, "counter": 0i64 }
+}
+
+/// A client that knows the present topology waits for another one, which never comes: it is told
+/// the same again when its time is over.
+async fn wait(service: &Service, session: &mut Session, body: &RawDocument) -> Result<()> {
+    let (known, longest) = (body.get("topologyVersion")?, body.get("maxAwaitTimeMS")?);
+    let (Some(known), Some(longest)) = (known, longest) else {
+        if known.is_some() != longest.is_some() {
+            let message = "A request with a 'topologyVersion' must include 'maxAwaitTimeMS', and \
+                           the other way round";
+            // Known by number alone.
+            return Err(Failure::new(Code(31_368), message));
+        }
+        return Ok(());
+    };
+    let known = known
+        .as_document()
+        .ok_or_else(|| type_mismatch("topologyVersion is no document"))?;
+    let longest = fields::exact(longest).and_then(|ms| u64::try_from(ms).ok());
+    let longest = longest.ok_or(Failure::new(
+        Code(31_373),
+        "maxAwaitTimeMS must be positive",
+    ))?;
+    session.more_to_come = true;
+    if known.get_object_id("processId").ok() != Some(service.process_id) {
+        return Ok(());
+    }
+    let mut shutdown = session.shutdown.clone();
+    tokio::select! {
+        () = tokio::time::sleep(Duration::from_millis(longest)) => {}
+        () = shutdown.requested() => {}
+    }
+    Ok(())
+}
+
+/// Keeps what the client says of itself. It may say so once.
+fn remember_client(session: &mut Session, client: RawBsonRef<'_>) -> Result<()> {
+    const LONGEST_DOCUMENT: usize = 512;
+    const LONGEST_NAME: usize = 128;
+    let RawBsonRef::Document(client) = client else {
+        return Err(type_mismatch("The client metadata document must be a document").into());
+    };
+    if session.client.is_some() {
+        let message = "The client metadata document may only be sent in the first hello";
+        return Err(Failure::new(
+            Code::CLIENT_METADATA_CANNOT_BE_MUTATED,
+            message,
+        ));
+    }
+    if client.as_bytes().len() > LONGEST_DOCUMENT {
+        let message = "The client metadata document must be less then or equal to 512 bytes";
+        return Err(Failure::new(
+            Code::CLIENT_METADATA_DOCUMENT_TOO_LARGE,
+            message,
+        ));
+    }
+    let client = Document::try_from(client)?;
+    let application = client
+        .get_document("application")
+        .and_then(|app| app.get_str("name"));
+    if application.is_ok_and(|name| name.len() > LONGEST_NAME) {
+        let message = "The 'client.application.name' field must be at most 128 bytes";
+        return Err(Failure::new(Code(184), message));
+    }
+    session.place.set_client(&client);
+    session.client = Some(client);
+    Ok(())
+}
+
+fn agree_on_compression(
+    session: &mut Session,
+    offered: &bson::RawArray,
+    reply: &mut Document,
+) -> Result<()> {
+    let mut agreed = Vec::new();
+    for name in offered {
+        let compressor = name?.as_str().and_then(Compressor::parse);
+        agreed.extend(compressor.filter(|compressor| !agreed.contains(compressor)));
+    }
+    if !agreed.is_empty() {
+        let names: Vec<Bson> = agreed
+            .iter()
+            .map(|known| Bson::from(known.name()))
+            .collect();
+        reply.insert("compression", names);
+    }
+    session.compressors = agreed;
+    Ok(())
+}
+
+/// How a user, written `database.name`, may log in. Of someone who does not exist this must not
+/// tell, so they may in every way.
+async fn mechanisms(service: &Service, user: &str) -> Result<Vec<Bson>> {
+    let Some((database, name)) = user.split_once('.') else {
+        let message = "UserName must contain a '.' separated database.user pair";
+        return Err(Failure::new(Code::BAD_VALUE, message));
+    };
+    let name = Name::new(name, database);
+    let mechanisms: Vec<Mechanism> = match service.users.find(&service.store, &name).await? {
+        Some(user) => user.credentials.into_keys().collect(),
+        None => MECHANISMS.to_vec(),
+    };
+    Ok(mechanisms
+        .into_iter()
+        .map(|mechanism| mechanism.name().into())
+        .collect())
+}
+
+/// Begins a login with the hello, which saves the client a round trip. What cannot be begun so is
+/// left out, and the client begins it anew.
+async fn speculate(
+    service: &Service,
+    session: &mut Session,
+    command: &RawDocument,
+    reply: &mut Document,
+) -> Result<()> {
+    let database = command.get_str("db").unwrap_or("admin");
+    match session.login.start(service, database, command).await {
+        Ok(first) => {
+            reply.insert("speculativeAuthenticate", first);
+            Ok(())
+        }
+        Err(failure) if failure.code() == Code::INTERNAL_ERROR => Err(failure),
+        Err(_) => Ok(()),
+    }
+}

@@ -1,0 +1,356 @@
+//! What the server does right now, and has done since its start.
+
+use std::sync::atomic::Ordering;
+
+use bson::spec::ElementType;
+use bson::{Bson, DateTime, Document, RawDocument, doc};
+use tessera_mongo_language::error::{Code, bad_value};
+
+use super::server::MONGODB_VERSION;
+use crate::access::{Access, Action, Need};
+use crate::command::Command;
+use crate::counters::signed;
+use crate::failure::{Failure, Result};
+use crate::fields::{BOOL_OR_NUMBER, Field, Fields, exact, float, optional, truth, wrong_type};
+use crate::operation::Seen;
+use crate::reply::Reply;
+use crate::request::{Request, is_generic};
+use crate::service::Service;
+use crate::session::Session;
+use crate::system;
+
+pub(crate) const COMMANDS: &[Command] = &[
+    Command::new(
+        "serverStatus",
+        "Tells what the server has done and holds.",
+        Access::Cluster(&[Action::ServerStatus]),
+        |service, session, request| Box::pin(server_status(service, session, request)),
+    ),
+    Command::new(
+        "currentOp",
+        "Shows the commands that run.",
+        Access::Authenticated,
+        |service, session, request| Box::pin(current_op(service, session, request)),
+    )
+    .admin_only(),
+    Command::new(
+        "killOp",
+        "Stops a command that runs.",
+        Access::Cluster(&[Action::Killop]),
+        |service, session, request| Box::pin(kill_op(service, session, request)),
+    )
+    .admin_only(),
+    Command::new(
+        "top",
+        "Tells how long each command took in all.",
+        Access::Cluster(&[Action::Top]),
+        |service, session, request| Box::pin(top(service, session, request)),
+    )
+    .admin_only(),
+    Command::new(
+        "connPoolStats",
+        "Tells of connections to other servers, of which there are none.",
+        Access::Cluster(&[Action::ConnPoolStats]),
+        |_, _, request| {
+            Box::pin(async {
+                Fields::of(request, &[])?;
+                Ok(doc! {
+                    "numClientConnections": 0,
+                    "numAScopedConnections": 0,
+                    "totalInUse": 0,
+                    "totalAvailable": 0,
+                    "totalLeased": 0,
+                    "totalCreated": 0,
+                    "totalRefreshing": 0,
+                    "totalRefreshed": 0,
+                    "pools": {},
+                    "hosts": {},
+                    "replicaSets": {},
+                }
+                .into())
+            })
+        },
+    ),
+    Command::new(
+        "lockInfo",
+        "Shows locks; nothing here is locked between commands.",
+        Access::Cluster(&[Action::ServerStatus]),
+        |_, _, request| {
+            Box::pin(async {
+                Fields::of(request, &[])?;
+                Ok(doc! { "lockInfo": [] }.into())
+            })
+        },
+    )
+    .admin_only(),
+    Command::new(
+        "getLastRequestStatistics",
+        "Tells what the command before on this connection cost, as Cosmos DB does.",
+        Access::Authenticated,
+        |_, session, request| Box::pin(async { last_request(session, request) }),
+    ),
+];
+
+async fn server_status(service: &Service, _: &mut Session, request: &Request<'_>) -> Result<Reply> {
+    let uptime = service.started.elapsed();
+    let (resident, reserved) = system::own_memory_bytes();
+    let megabytes = |bytes: u64| i32::try_from(bytes >> 20).unwrap_or(i32::MAX);
+    let counters = &service.counters;
+    let count = |count: &std::sync::atomic::AtomicU64| signed(count.load(Ordering::Relaxed));
+    let seen = service.connections.all();
+    let active = seen.iter().filter(|seen| seen.running.is_some()).count();
+    let of = |number: usize| i32::try_from(number).unwrap_or(i32::MAX);
+    let [major, minor, patch, _] = MONGODB_VERSION;
+    let process = match service.config.replica_set {
+        None => "mongos",
+        Some(_) => "mongod",
+    };
+    let mut status = doc! {
+        "host": system::host_name(),
+        "version": format!("{major}.{minor}.{patch}"),
+        "process": process,
+        "pid": i64::from(std::process::id()),
+        "uptime": uptime.as_secs_f64(),
+        "uptimeMillis": signed(u64::try_from(uptime.as_millis()).unwrap_or(u64::MAX)),
+        "uptimeEstimate": signed(uptime.as_secs()),
+        "localTime": DateTime::now(),
+        "asserts": { "regular": 0, "warning": 0, "msg": 0, "user": 0, "tripwire": 0, "rollovers": 0 },
+        "connections": {
+            "current": of(seen.len()),
+            "available": i32::MAX - of(seen.len()),
+            "totalCreated": signed(service.connections.total_created()),
+            "active": of(active),
+        },
+        "extra_info": { "note": "fields vary by platform" },
+        "logicalSessionRecordCache": { "activeSessionsCount": of(service.sessions.count()) },
+        "mem": {
+            "bits": 64,
+            "resident": megabytes(resident),
+            "virtual": megabytes(reserved),
+            "supported": true,
+        },
+        "metrics": { "commands": counters.to_document() },
+        "network": {
+            "bytesIn": count(&counters.bytes_in),
+            "bytesOut": count(&counters.bytes_out),
+            "numRequests": count(&counters.requests),
+        },
+        "opcounters": counters.by_kind(),
+        "storageEngine": {
+            "name": "tessera",
+            "supportsCommittedReads": true,
+            "persistent": true,
+            "readOnly": false,
+        },
+    };
+    choose_sections(&mut status, request.body)?;
+    Ok(status.into())
+}
+
+/// Leaves out the sections that the client does not want; those before `asserts` are always there.
+fn choose_sections(status: &mut Document, body: &RawDocument) -> Result<()> {
+    for element in body.iter_elements().skip(1) {
+        let element = element?;
+        let name = element.key().as_str();
+        let unwanted = match element.value()? {
+            bson::RawBsonRef::Boolean(wanted) => !wanted,
+            value => float(value) == Some(0.0),
+        };
+        if unwanted && !is_generic(name) {
+            status.remove(name);
+        }
+    }
+    Ok(())
+}
+
+const CURRENT_OP: &[&str] = &["$ownOps", "$all", "$truncateOps"];
+
+async fn current_op(
+    service: &Service,
+    session: &mut Session,
+    request: &Request<'_>,
+) -> Result<Reply> {
+    let (mut own, mut all) = (false, false);
+    let mut filter = Document::new();
+    for element in request.body.iter_elements().skip(1) {
+        let element = element?;
+        let name = element.key().as_str();
+        let value = element.value()?;
+        match name {
+            "$ownOps" => own = truth(value).unwrap_or(false),
+            "$all" => all = truth(value).unwrap_or(false),
+            _ if CURRENT_OP.contains(&name) || is_generic(name) => {}
+            _ => {
+                filter.insert(name, Bson::try_from(value)?);
+            }
+        }
+    }
+    let may_see_all = !service.config.requires_authentication
+        || session.login.identity.as_ref().is_some_and(|identity| {
+            let need = Need::on_cluster(Action::Inprog);
+            identity
+                .granted
+                .privileges
+                .iter()
+                .any(|privilege| privilege.allows(&need))
+        });
+    if !own && !may_see_all {
+        let message = "not authorized on admin to execute command currentOp";
+        return Err(Failure::new(Code::UNAUTHORIZED, message));
+    }
+    let user = session
+        .login
+        .identity
+        .as_ref()
+        .map(|identity| identity.name.to_string());
+    let mut running = operations(service, all);
+    if !own {
+        // Rebuilds go on by themselves, so they are nobody's.
+        let rebuilds = crate::sharding::operations(service).await?;
+        running.extend(rebuilds.into_iter().map(|operation| (None, operation)));
+    }
+    let shown = running
+        .into_iter()
+        .filter(|(owner, _)| !own || *owner == user)
+        .map(|(_, operation)| operation)
+        .filter(|operation| fits(operation, &filter));
+    let shown: Vec<Bson> = shown.map(Bson::Document).collect();
+    Ok(doc! { "inprog": shown }.into())
+}
+
+/// Whether an operation has these values in its fields, which may be of nested documents.
+fn fits(operation: &Document, filter: &Document) -> bool {
+    let value_at = |path: &str| {
+        let mut parts = path.split('.');
+        let first = operation.get(parts.next()?);
+        parts.try_fold(first?, |value, part| value.as_document()?.get(part))
+    };
+    filter
+        .iter()
+        .all(|(path, wanted)| value_at(path) == Some(wanted))
+}
+
+/// What runs, with its user; idle connections as well if `all`.
+pub(crate) fn operations(service: &Service, all: bool) -> Vec<(Option<String>, Document)> {
+    let seen = service.connections.all().into_iter();
+    let seen = seen.filter(|seen| all || seen.running.is_some());
+    seen.map(|seen| (seen.user.clone(), operation(&seen)))
+        .collect()
+}
+
+fn operation(seen: &Seen) -> Document {
+    let place = &seen.place;
+    let mut shown = doc! {
+        "type": "op",
+        "host": system::host_name(),
+        "desc": format!("conn{}", place.connection),
+        "connectionId": signed(place.connection),
+        "client": place.peer.to_string(),
+    };
+    if let Some(client) = &seen.client {
+        if let Ok(name) = client
+            .get_document("application")
+            .and_then(|app| app.get_str("name"))
+        {
+            shown.insert("appName", name);
+        }
+        shown.insert("clientMetadata", client.clone());
+    }
+    if let Some((user, database)) = seen.user.as_deref().and_then(|user| user.rsplit_once('@')) {
+        shown.insert(
+            "effectiveUsers",
+            vec![Bson::from(doc! { "user": user, "db": database })],
+        );
+    }
+    shown.insert("active", seen.running.is_some());
+    shown.insert(
+        "currentOpTime",
+        DateTime::now().try_to_rfc3339_string().unwrap_or_default(),
+    );
+    let Some(running) = &seen.running else {
+        return shown;
+    };
+    let body = Document::from_reader(running.body.as_ref()).unwrap_or_default();
+    let collection = body
+        .values()
+        .next()
+        .and_then(Bson::as_str)
+        .unwrap_or("$cmd");
+    let took = running.began.elapsed();
+    let micros = u64::try_from(took.as_micros()).unwrap_or(u64::MAX);
+    shown.extend(doc! {
+        "opid": i32::try_from(running.id).unwrap_or(i32::MAX),
+        "secs_running": signed(took.as_secs()),
+        "microsecs_running": signed(micros),
+        "op": kind(running.name),
+        "ns": format!("{}.{collection}", running.database),
+        "command": body,
+        "killPending": running.killed,
+        "waitingForLock": false,
+    });
+    if let Some(session) = running.session {
+        shown.insert("lsid", session.to_document());
+    }
+    shown
+}
+
+fn kind(command: &str) -> &'static str {
+    match command {
+        "find" => "query",
+        "insert" => "insert",
+        "update" => "update",
+        "delete" => "remove",
+        "getMore" => "getmore",
+        _ => "command",
+    }
+}
+
+async fn kill_op(service: &Service, _: &mut Session, request: &Request<'_>) -> Result<Reply> {
+    let Some(value) = request.body.get("op")? else {
+        let message = "Did not provide \"op\" field";
+        return Err(Failure::new(Code::NO_SUCH_KEY, message));
+    };
+    if float(value).is_none() {
+        let expected = &[ElementType::Int32];
+        return Err(wrong_type("killOp", "op", value.element_type(), expected).into());
+    }
+    let number =
+        exact(value).ok_or_else(|| bad_value("Expected field \"op\" to be a whole number"))?;
+    if i32::try_from(number).is_err() {
+        return Err(bad_value(format!(
+            "invalid op : {number}. Op ID cannot be represented"
+        ))
+        .into());
+    }
+    // Whether there was one is not said: it may have ended meanwhile.
+    let _found = u32::try_from(number).is_ok_and(|number| service.connections.kill(number));
+    Ok(doc! { "info": "attempting to kill op" }.into())
+}
+
+async fn top(service: &Service, _: &mut Session, request: &Request<'_>) -> Result<Reply> {
+    Fields::of(request, &[])?;
+    let mut totals = doc! { "note": "all times in microseconds" };
+    for command in super::all() {
+        let count = service.counters.of(command.name);
+        if count.total > 0 {
+            let row = doc! { "time": signed(count.micros), "count": signed(count.total) };
+            totals.insert(command.name, row);
+        }
+    }
+    Ok(doc! { "totals": totals }.into())
+}
+
+const LAST_REQUEST: &[Field] = &[optional("verbose", BOOL_OR_NUMBER)];
+
+fn last_request(session: &Session, request: &Request<'_>) -> Result<Reply> {
+    Fields::of(request, LAST_REQUEST)?;
+    let mut reply = doc! { "_t": "GetRequestStatisticsResponse" };
+    if let Some(last) = &session.last {
+        reply.extend(doc! {
+            "CommandName": last.name,
+            "RequestCharge": last.charge.request_units(),
+            "RequestDurationInMilliSeconds": last.took.as_secs_f64() * 1_000.0,
+        });
+    }
+    Ok(reply.into())
+}

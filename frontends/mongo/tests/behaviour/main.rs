@@ -1,0 +1,9 @@
+//! The front end over connections in memory: bytes in, bytes out.
+
+mod client;
+mod connecting;
+mod failing;
+mod login;
+mod operations;
+mod sessions;
+mod users;

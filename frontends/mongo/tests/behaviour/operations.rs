@@ -1,0 +1,182 @@
+//! What runs: seeing it, stopping it, and what the server tells of itself.
+
+use std::time::Duration;
+
+use bson::{Bson, Document, doc};
+
+use crate::client::{Client, Service};
+
+/// A service in which every `hostInfo` takes long.
+async fn slow() -> (Service, Client) {
+    let service = Service::for_tests().await;
+    let mut client = service.connect();
+    client
+        .must(
+            "admin",
+            doc! { "hello": 1, "client": { "application": { "name": "me" } } },
+        )
+        .await;
+    (service, client)
+}
+
+#[tokio::test]
+async fn a_waiting_command_is_seen_and_killed() {
+    let (service, mut client) = slow().await;
+    let mut waiting = service.connect();
+    let version = client.must("admin", doc! { "hello": 1 }).await;
+    let version = version.get_document("topologyVersion").unwrap().clone();
+    let wait = doc! {
+        "hello": 1, "topologyVersion": version, "maxAwaitTimeMS": 60_000, "$db": "admin",
+    };
+    waiting.send_message(0, &wait).await;
+    let seen = loop {
+        let shown = client.must("admin", doc! { "currentOp": 1 }).await;
+        let shown = shown.get_array("inprog").unwrap().clone();
+        let seen = shown.iter().filter_map(Bson::as_document);
+        let seen = seen.filter(|op| op.get_document("command").unwrap().contains_key("hello"));
+        if let Some(seen) = seen.cloned().next() {
+            break seen;
+        }
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    };
+    assert_eq!(seen.get_str("client").unwrap(), "127.0.0.1:5000");
+    assert!(seen.get_bool("active").unwrap());
+    let filtered = doc! { "currentOp": 1, "command.hello": 1 };
+    let filtered = client.must("admin", filtered).await;
+    assert_eq!(filtered.get_array("inprog").unwrap().len(), 1);
+
+    let kill = doc! { "killOp": 1, "op": seen.get_i32("opid").unwrap() };
+    client.must("admin", kill).await;
+    let (_, reply) = waiting.receive().await.unwrap().message();
+    assert_eq!(reply.get_i32("code").unwrap(), 11601);
+    waiting.ping().await;
+}
+
+#[tokio::test]
+async fn a_command_ends_when_its_time_is_over() {
+    let service = Service::plain().await;
+    let mut client = service.connect();
+    let version = client.must("admin", doc! { "hello": 1 }).await;
+    let version = version.get_document("topologyVersion").unwrap().clone();
+    let wait = doc! {
+        "hello": 1, "topologyVersion": version, "maxAwaitTimeMS": 60_000, "maxTimeMS": 20,
+    };
+    assert_eq!(client.code(wait).await, 50);
+    client.ping().await;
+}
+
+#[tokio::test]
+async fn idle_connections_are_shown_on_request() {
+    let (service, mut client) = slow().await;
+    let mut idle = service.connect();
+    idle.ping().await;
+    let all = client
+        .must("admin", doc! { "currentOp": 1, "$all": true })
+        .await;
+    let all = all.get_array("inprog").unwrap();
+    assert_eq!(all.len(), 2);
+    let own = all[0].as_document().unwrap();
+    assert_eq!(own.get_str("appName").unwrap(), "me");
+    drop(idle);
+}
+
+async fn reply(command: Document) -> Document {
+    Service::plain()
+        .await
+        .connect()
+        .must("admin", command)
+        .await
+}
+
+#[tokio::test]
+async fn the_server_tells_what_it_is() {
+    let build = reply(doc! { "buildInfo": 1 }).await;
+    assert_eq!(build.get_str("version").unwrap(), "8.0.0");
+    assert_eq!(build.get_array("versionArray").unwrap().len(), 4);
+    let host = reply(doc! { "hostInfo": 1 }).await;
+    assert!(
+        host.get_document("system")
+            .unwrap()
+            .get_i32("numCores")
+            .unwrap()
+            > 0
+    );
+    let uri = reply(doc! { "whatsmyuri": 1 }).await;
+    assert_eq!(uri.get_str("you").unwrap(), "127.0.0.1:5000");
+    let log = reply(doc! { "getLog": "startupWarnings" }).await;
+    assert!(log.get_array("log").unwrap().is_empty());
+    let commands = reply(doc! { "listCommands": 1 }).await;
+    let commands = commands.get_document("commands").unwrap();
+    assert!(commands.contains_key("ping") && commands.contains_key("createUser"));
+    let parameter = doc! { "getParameter": 1, "featureCompatibilityVersion": 1 };
+    let parameter = reply(parameter).await;
+    let version = parameter
+        .get_document("featureCompatibilityVersion")
+        .unwrap();
+    assert_eq!(version.get_str("version").unwrap(), "8.0");
+}
+
+#[tokio::test]
+async fn status_counts_what_was_done() {
+    let service = Service::plain().await;
+    let mut client = service.connect();
+    client.ping().await;
+    client.code(doc! { "getLog": "nothing" }).await;
+    let status = client
+        .must("admin", doc! { "serverStatus": 1, "mem": 0 })
+        .await;
+    assert!(!status.contains_key("mem"));
+    let connections = status.get_document("connections").unwrap();
+    assert_eq!(connections.get_i32("current").unwrap(), 1);
+    let commands = status
+        .get_document("metrics")
+        .unwrap()
+        .get_document("commands")
+        .unwrap();
+    let get_log = commands.get_document("getLog").unwrap();
+    assert_eq!(get_log, &doc! { "failed": 1i64, "total": 1i64 });
+    let requests = status
+        .get_document("network")
+        .unwrap()
+        .get_i64("numRequests")
+        .unwrap();
+    assert_eq!(requests, 3);
+}
+
+#[tokio::test]
+async fn parameters_are_changed_and_keep_their_types() {
+    let service = Service::plain().await;
+    let mut client = service.connect();
+    let set = |level: Bson| doc! { "setParameter": 1, "logLevel": level };
+    let was = client.must("admin", set(2.into())).await;
+    assert_eq!(was.get_i32("was").unwrap(), 0);
+    let now = client
+        .must("admin", doc! { "getParameter": 1, "logLevel": 1 })
+        .await;
+    assert_eq!(now.get_i32("logLevel").unwrap(), 2);
+    for (command, code) in [
+        (set("x".into()), 2),
+        (set((-1).into()), 2),
+        (doc! { "setParameter": 1 }, 72),
+        (doc! { "setParameter": 1, "unknown": 1 }, 72),
+        (doc! { "setParameter": 1, "enableTestCommands": 1 }, 20),
+        (doc! { "getParameter": 1, "unknown": 1 }, 72),
+        (doc! { "getParameter": "foo" }, 72),
+    ] {
+        assert_eq!(client.code(command.clone()).await, code, "{command}");
+    }
+    let all = client.must("admin", doc! { "getParameter": "*" }).await;
+    assert!(all.len() > 10);
+}
+
+#[tokio::test]
+async fn the_last_command_is_told_with_its_charge() {
+    let service = Service::plain().await;
+    let mut client = service.connect();
+    client.ping().await;
+    let told = client
+        .must("admin", doc! { "getLastRequestStatistics": 1 })
+        .await;
+    assert_eq!(told.get_str("CommandName").unwrap(), "ping");
+    assert_eq!(told.get_f64("RequestCharge").unwrap(), 0.0);
+}

@@ -1,0 +1,154 @@
+//! The settings of the MongoDB front end, and what they make of it.
+
+use tessera_frontend::About;
+use tessera_mongo::{MongoConfig, User};
+
+use super::value::Secret;
+use super::{Apply, Kind, Setting, value};
+
+/// What the settings say.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct MongoSettings {
+    users: Option<Secret>,
+    auth: bool,
+    replica_set: Option<String>,
+    test_commands: bool,
+}
+
+impl MongoSettings {
+    /// Whether everyone must say who they are.
+    pub(crate) fn requires_authentication(&self) -> bool {
+        self.auth || self.users.is_some()
+    }
+
+    /// The first of the users that are set.
+    pub(crate) fn first_user(&self) -> Option<&str> {
+        let Secret(text) = self.users.as_ref()?;
+        text.split(':').next()
+    }
+
+    /// How the front end is set up.
+    pub(crate) fn config(&self, about: &About) -> MongoConfig {
+        let own = about.listeners.iter().find(|row| row.name == "mongo");
+        let address = own.map(|row| row.address);
+        let users = match &self.users {
+            Some(Secret(text)) => parse_users(text).unwrap_or_default(),
+            None => Vec::new(),
+        };
+        let mut settings = vec![("mongo-auth", self.requires_authentication().to_string())];
+        settings.extend(address.map(|address| ("mongo", address.to_string())));
+        settings.extend(
+            self.replica_set
+                .clone()
+                .map(|name| ("mongo-replica-set", name)),
+        );
+        if self.test_commands {
+            settings.push(("enable-test-commands", "true".to_owned()));
+        }
+        let named = |(name, value): (&str, String)| (name.to_owned(), value);
+        MongoConfig {
+            version: about.version,
+            address,
+            replica_set: self.replica_set.clone(),
+            test_commands: self.test_commands,
+            requires_authentication: self.requires_authentication(),
+            users,
+            settings: settings.into_iter().map(named).collect(),
+        }
+    }
+}
+
+/// Reads `NAME:PASSWORD,…`. A password may have colons in it, but no comma.
+fn parse_users(text: &str) -> Option<Vec<User>> {
+    let user = |entry: &str| {
+        let (name, password) = entry.split_once(':')?;
+        let allowed = |text: &str| !text.is_empty() && !text.contains(char::is_whitespace);
+        (allowed(name) && !password.is_empty()).then(|| User {
+            name: name.to_owned(),
+            password: password.to_owned(),
+        })
+    };
+    text.split(',').map(user).collect()
+}
+
+/// The front end's settings beside its address.
+pub(crate) const OPTIONS: &[Setting] = &[
+    Setting {
+        name: "mongo-users",
+        kind: Kind::Text,
+        placeholder: "NAME:PASSWORD,…",
+        secret: true,
+        default: None,
+        help: "Users of the MongoDB API who may do everything; with it, everyone must log in",
+        allowed: "NAME:PASSWORD, several with commas between them",
+        apply: Apply::Field(|config, text| {
+            parse_users(text)?;
+            config.mongo.users = Some(Secret(text.to_owned()));
+            Some(())
+        }),
+    },
+    Setting {
+        name: "mongo-auth",
+        kind: Kind::Switch,
+        placeholder: "BOOL",
+        secret: false,
+        default: Some("false"),
+        help: "Everyone must log in to the MongoDB API, with users that createUser made; the \
+               first one may be made from this machine without",
+        allowed: "true or false",
+        apply: Apply::Field(|config, text| value::switch(text).map(|on| config.mongo.auth = on)),
+    },
+    Setting {
+        name: "mongo-replica-set",
+        kind: Kind::Text,
+        placeholder: "NAME",
+        secret: false,
+        default: None,
+        help: "Play a replica set of one member to MongoDB clients, of this name, and not a \
+               sharded cluster",
+        allowed: "a name",
+        apply: Apply::Field(|config, text| {
+            config.mongo.replica_set = Some(text.to_owned()).filter(|name| !name.is_empty());
+            config.mongo.replica_set.as_ref().map(|_| ())
+        }),
+    },
+    Setting {
+        name: "enable-test-commands",
+        kind: Kind::Switch,
+        placeholder: "BOOL",
+        secret: false,
+        default: Some("false"),
+        help: "Allow MongoDB commands that only tests need, such as those that make others fail",
+        allowed: "true or false",
+        apply: Apply::Field(|config, text| {
+            value::switch(text).map(|on| config.mongo.test_commands = on)
+        }),
+    },
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn users_have_names_and_passwords() {
+        let names = |text: &str| {
+            let users = parse_users(text)?;
+            Some(
+                users
+                    .into_iter()
+                    .map(|user| (user.name, user.password))
+                    .collect::<Vec<_>>(),
+            )
+        };
+        let pair = |name: &str, password: &str| (name.to_owned(), password.to_owned());
+        assert_eq!(names("ada:secret"), Some(vec![pair("ada", "secret")]));
+        assert_eq!(
+            names("a:b:c,d:e"),
+            Some(vec![pair("a", "b:c"), pair("d", "e")])
+        );
+        for text in ["", "ada", "ada:", ":secret", "ada:secret,", "a b:c"] {
+            assert_eq!(names(text), None, "{text}");
+        }
+    }
+}
