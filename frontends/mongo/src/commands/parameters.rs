@@ -8,7 +8,7 @@ use crate::command::Command;
 use crate::concern::{Acknowledgement, Level, ReadConcern, WriteConcern};
 use crate::failure::{Failure, Result};
 use crate::fields::{BOOL, BOOL_OR_NUMBER, DOCUMENT, Field, Fields, STRING, optional};
-use crate::parameters::{self, Parameter};
+use crate::parameters::{self, Parameter, TRANSACTION_LIFETIME_S};
 use crate::reply::Reply;
 use crate::request::{Request, is_generic};
 use crate::service::Service;
@@ -124,6 +124,9 @@ async fn set(service: &Service, _: &mut Session, request: &Request<'_>) -> Resul
     for (parameter, value) in &changes {
         service.parameters.set(parameter, value)?;
     }
+    let lifetime = service.parameters.integer(service, TRANSACTION_LIFETIME_S);
+    let transactions = &service.data.transactions;
+    transactions.set_lifetime_seconds(u64::try_from(lifetime).unwrap_or_default());
     Ok(doc! { "was": was }.into())
 }
 

@@ -203,7 +203,13 @@ async fn current_op(
         .identity
         .as_ref()
         .map(|identity| identity.name.to_string());
-    let shown = operations(service, all)
+    let mut running = operations(service, all);
+    if !own {
+        // Rebuilds go on by themselves, so they are nobody's.
+        let rebuilds = crate::sharding::operations(service).await?;
+        running.extend(rebuilds.into_iter().map(|operation| (None, operation)));
+    }
+    let shown = running
         .into_iter()
         .filter(|(owner, _)| !own || *owner == user)
         .map(|(_, operation)| operation)
@@ -317,7 +323,7 @@ async fn kill_op(service: &Service, _: &mut Session, request: &Request<'_>) -> R
         .into());
     }
     // Whether there was one is not said: it may have ended meanwhile.
-    u32::try_from(number).is_ok_and(|number| service.connections.kill(number));
+    let _found = u32::try_from(number).is_ok_and(|number| service.connections.kill(number));
     Ok(doc! { "info": "attempting to kill op" }.into())
 }
 

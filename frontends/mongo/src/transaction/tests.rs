@@ -221,7 +221,8 @@ async fn concerns_belong_to_the_first_and_the_last_statement() {
 #[tokio::test]
 async fn a_transaction_that_is_open_for_too_long_is_ended_and_says_why() {
     let mut client = filled().await;
-    client.service.data.transactions.set_lifetime_seconds(1);
+    let limit = doc! { "setParameter": 1, "transactionLifetimeLimitSeconds": 1 };
+    client.run("admin", limit).await;
     let mut speaker = Speaker::new(client.another(), 1);
     speaker.start(set(1, 7)).await;
     assert_eq!(client.service.data.transactions.count_open(), 1);
