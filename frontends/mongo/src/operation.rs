@@ -27,7 +27,6 @@ pub(crate) struct Connections {
 pub(crate) struct Place {
     pub(crate) connection: u64,
     pub(crate) peer: SocketAddr,
-    pub(crate) tls: bool,
     state: Mutex<State>,
     kill: Notify,
 }
@@ -62,11 +61,10 @@ pub(crate) struct Seen {
 
 impl Connections {
     /// Notes a new connection.
-    pub(crate) fn open(&self, connection: u64, peer: SocketAddr, tls: bool) -> Arc<Place> {
+    pub(crate) fn open(&self, connection: u64, peer: SocketAddr) -> Arc<Place> {
         let place = Arc::new(Place {
             connection,
             peer,
-            tls,
             state: Mutex::default(),
             kill: Notify::new(),
         });
@@ -78,10 +76,6 @@ impl Connections {
     /// Forgets a connection.
     pub(crate) fn close(&self, connection: u64) {
         self.open.remove(&connection);
-    }
-
-    pub(crate) fn current(&self) -> usize {
-        self.open.len()
     }
 
     pub(crate) fn total_created(&self) -> u64 {
@@ -195,10 +189,7 @@ mod tests {
     async fn only_the_command_that_is_meant_is_killed() {
         let connections = Connections::default();
         let peer = "127.0.0.1:1".parse().unwrap();
-        let (one, two) = (
-            connections.open(1, peer, false),
-            connections.open(2, peer, false),
-        );
+        let (one, two) = (connections.open(1, peer), connections.open(2, peer));
         one.begin(running(7));
         two.begin(running(8));
         assert!(!connections.kill(9));
@@ -212,6 +203,9 @@ mod tests {
         let waited = tokio::time::timeout(Duration::from_millis(10), two.killed()).await;
         assert!(waited.is_err());
         connections.close(1);
-        assert_eq!((connections.current(), connections.total_created()), (1, 2));
+        assert_eq!(
+            (connections.all().len(), connections.total_created()),
+            (1, 2)
+        );
     }
 }

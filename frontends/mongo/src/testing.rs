@@ -37,7 +37,7 @@ impl Tester {
         let peer = SocketAddr::from((Ipv4Addr::LOCALHOST, 1));
         let service = Arc::new(Service::new(store, MongoConfig::default()).unwrap());
         let (running, stopping) = watch::channel(false);
-        let session = Session::new(&service, (1, peer, false), Shutdown::new(stopping));
+        let session = Session::new(&service, (1, peer), Shutdown::new(stopping));
         Self {
             service,
             session,

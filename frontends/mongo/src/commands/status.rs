@@ -165,11 +165,7 @@ fn choose_sections(status: &mut Document, body: &RawDocument) -> Result<()> {
 
 const CURRENT_OP: &[&str] = &["$ownOps", "$all", "$truncateOps"];
 
-async fn current_op(
-    service: &Service,
-    session: &mut Session,
-    request: &Request<'_>,
-) -> Result<Reply> {
+async fn current_op(service: &Service, session: &Session, request: &Request<'_>) -> Result<Reply> {
     let (mut own, mut all) = (false, false);
     let mut filter = Document::new();
     for element in request.body.iter_elements().skip(1) {
