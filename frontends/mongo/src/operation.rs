@@ -43,7 +43,6 @@ struct State {
 pub(crate) struct Running {
     pub(crate) id: u32,
     pub(crate) name: &'static str,
-    pub(crate) database: String,
     /// The command's document, as it was sent.
     pub(crate) body: Bytes,
     pub(crate) began: Instant,
@@ -177,7 +176,6 @@ mod tests {
         Running {
             id,
             name: "find",
-            database: "test".to_owned(),
             body: Bytes::new(),
             began: Instant::now(),
             session: None,

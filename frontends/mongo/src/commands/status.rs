@@ -266,6 +266,7 @@ fn operation(seen: &Seen) -> Document {
         .next()
         .and_then(Bson::as_str)
         .unwrap_or("$cmd");
+    let database = body.get_str("$db").unwrap_or("admin");
     let took = running.began.elapsed();
     let micros = u64::try_from(took.as_micros()).unwrap_or(u64::MAX);
     shown.extend(doc! {
@@ -273,8 +274,8 @@ fn operation(seen: &Seen) -> Document {
         "secs_running": signed(took.as_secs()),
         "microsecs_running": signed(micros),
         "op": kind(running.name),
-        "ns": format!("{}.{collection}", running.database),
-        "command": body,
+        "ns": format!("{database}.{collection}"),
+        "command": body.clone(),
         "killPending": running.killed,
         "waitingForLock": false,
     });
