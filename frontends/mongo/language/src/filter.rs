@@ -1,8 +1,8 @@
 //! Query filters: parsed once, matched against each document.
 //!
-//! [`parse`](Filter::parse) turns a filter document into a tree of [`Node`]s: logic over [`Test`]s of
-//! the values at a path. The tree is open to the planner, which takes equalities and ranges from it.
-//! Operators are rows of the tables in `operators`; each family has a file, which holds how its
+//! [`parse`](Filter::parse) turns a filter document into a tree of [`Node`]s: logic over [`Test`]s
+//! of the values at a path. The tree is open to the planner, which takes equalities and ranges from
+//! it. Operators are rows of the tables in `operators`; each family has a file, which holds how its
 //! operators are parsed and what they accept.
 
 mod arrays;
@@ -10,6 +10,7 @@ mod bits;
 mod comparison;
 mod elements;
 mod evaluation;
+mod implication;
 mod logical;
 mod matching;
 mod normalize;
@@ -177,13 +178,25 @@ impl Filter {
         matches!(&self.root, Node::And(nodes) if nodes.is_empty())
     }
 
+    /// Whether every document that meets this filter surely meets the other, so that a partial
+    /// index with that filter has them all. It may be so without being seen to be.
+    pub fn implies(&self, other: &Self) -> bool {
+        self.collation == other.collation
+            && implication::Implication::new(self).holds(&self.root, &other.root)
+    }
+
+    /// Whether a partial index may have this filter.
+    pub fn fits_partial_index(&self) -> bool {
+        implication::fits_partial_index(&self.root)
+    }
+
     /// The filter written in one way for all filters that mean the same tree, as explain shows it.
     pub fn to_document(&self) -> Document {
         self.root.to_document()
     }
 }
 
-/// Whether the operator of that name is given to a path or a value, rather than standing for itself.
+/// Whether the operator of that name is given to a path or a value, rather than standing alone.
 pub(crate) fn is_operator_on_values(name: &str) -> bool {
     operators::on_fields(name).is_some()
 }

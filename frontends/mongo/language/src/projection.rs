@@ -376,6 +376,15 @@ mod tests {
                 doc! {"a": [1], "b": [1, 2]},
                 Err(51247),
             ),
+        ] {
+            let answer = positional(filter.clone(), projection.clone(), document);
+            assert_eq!(answer, expected, "{filter} {projection}");
+        }
+    }
+
+    #[test]
+    fn refuses_bad_positions() {
+        for (filter, projection, document, expected) in [
             (
                 doc! {"a": 2, "$expr": true},
                 doc! {"a.$": 1},

@@ -45,8 +45,8 @@ impl PartialEq for Regex {
 }
 
 impl Regex {
-    /// Compiles the pattern. Options: `i` ignores case, `m` lets anchors match at line ends, `s` lets
-    /// the dot match line ends, `x` allows blanks and comments, `u` is what is done anyway.
+    /// Compiles the pattern. Options: `i` ignores case, `m` lets anchors match at line ends, `s`
+    /// lets the dot match line ends, `x` allows blanks and comments, `u` is what is done anyway.
     pub fn new(pattern: &str, options: &str) -> Result<Self> {
         if let Some(unknown) = options.chars().find(|option| !"imsxu".contains(*option)) {
             let message = format!("invalid flag in regex options: {unknown}");

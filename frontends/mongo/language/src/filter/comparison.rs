@@ -140,15 +140,17 @@ impl Members {
         &self.regexes
     }
 
-    pub(super) fn contains(&self, value: Option<&Bson>, collation: &Collation) -> Result<bool> {
-        let Some(value) = value else {
-            return Ok(self.values.contains(&Bson::Null));
-        };
-        if self
-            .values
+    fn find(&self, value: &Bson, collation: &Collation) -> bool {
+        self.values
             .binary_search_by(|member| order(member, value, collation))
             .is_ok()
-        {
+    }
+
+    pub(super) fn contains(&self, value: Option<&Bson>, collation: &Collation) -> Result<bool> {
+        let Some(value) = value else {
+            return Ok(self.find(&Bson::Null, collation));
+        };
+        if self.find(value, collation) {
             return Ok(true);
         }
         for regex in &self.regexes {

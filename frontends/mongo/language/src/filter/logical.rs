@@ -79,11 +79,7 @@ mod tests {
                 doc! {"a": 10},
                 true,
             ),
-            (
-                doc! {"a": {"$not": regex.clone()}},
-                doc! {"a": "abc"},
-                false,
-            ),
+            (doc! {"a": {"$not": regex}}, doc! {"a": "abc"}, false),
             (
                 doc! {"a": {"$not": {"$not": {"$eq": 1}}}},
                 doc! {"a": 1},

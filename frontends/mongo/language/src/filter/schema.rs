@@ -1,7 +1,7 @@
 //! `$jsonSchema`: the part of JSON Schema draft 4 that MongoDB knows, with BSON's types.
 //!
-//! A schema is a list of rules, one for each keyword that demands something. Most keywords look only
-//! at values of one type and are content with all others.
+//! A schema is a list of rules, one for each keyword that demands something. Most keywords look
+//! only at values of one type and are content with all others.
 
 mod explain;
 mod matching;

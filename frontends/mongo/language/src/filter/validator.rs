@@ -1,8 +1,8 @@
 //! Validators of collections: a filter that every document must meet, and what the reply says about
 //! one that does not.
 //!
-//! The explanation walks the filter as it was written, so that it can quote it. Each clause is tried
-//! by itself; `inverted` clauses are those that should not have held.
+//! The explanation walks the filter as it was written, so that it can quote it. Each clause is
+//! tried by itself; `inverted` clauses are those that should not have held.
 
 use std::convert::Infallible;
 use std::ops::ControlFlow;
@@ -448,6 +448,14 @@ mod tests {
                     "consideredValue": 1,
                 },
             ),
+        ] {
+            assert_eq!(details(&validator, &document), expected, "{validator}");
+        }
+    }
+
+    #[test]
+    fn quotes_the_clause_that_should_have_failed() {
+        for (validator, document, expected) in [
             (
                 doc! {"a": {"$ne": 1}},
                 doc! {"a": 1},
@@ -507,7 +515,10 @@ mod tests {
         for (validator, expected) in [
             (
                 doc! {"a": {"$gt": 1, "$lt": 5}},
-                doc! {"operatorName": "$and", "clausesNotSatisfied": [{"index": 1, "details": low.clone()}]},
+                doc! {
+                    "operatorName": "$and",
+                    "clausesNotSatisfied": [{"index": 1, "details": low.clone()}],
+                },
             ),
             (
                 doc! {"$or": [{"a": {"$lt": 5}}]},
