@@ -32,7 +32,10 @@ pub(super) fn check_top_level(name: &str) -> Result<()> {
 
 /// Refuses a document that is nested too deeply.
 pub(super) fn check_depth(document: &Document) -> Result<()> {
-    if document.iter().any(|(_, value)| 1 + depth(value) > MAX_DEPTH) {
+    if document
+        .iter()
+        .any(|(_, value)| 1 + depth(value) > MAX_DEPTH)
+    {
         return Err(too_deep());
     }
     Ok(())

@@ -91,7 +91,10 @@ fn pipelines_make_a_new_document() {
             doc! { "_id": 1, "a": 1, "b": 2, "c": 3 },
         ),
         (bson!([{ "$unset": ["a", "b"] }]), doc! { "_id": 1 }),
-        (bson!([{ "$project": { "a": 1 } }]), doc! { "_id": 1, "a": 1 }),
+        (
+            bson!([{ "$project": { "a": 1 } }]),
+            doc! { "_id": 1, "a": 1 },
+        ),
         (
             bson!([{ "$replaceWith": { "x": "$a" } }]),
             doc! { "_id": 1, "x": 1 },
