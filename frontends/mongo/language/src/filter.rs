@@ -181,7 +181,7 @@ impl Filter {
     }
 }
 
-/// Whether the operator of that name is given to a path or a value, rather than standing for itself.
+/// Whether the operator of that name is given to a value, rather than standing for itself.
 pub(crate) fn is_operator_on_values(name: &str) -> bool {
     operators::on_fields(name).is_some()
 }
