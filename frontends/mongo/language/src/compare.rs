@@ -165,8 +165,8 @@ fn compare_pointers(a: &DbPointer, b: &DbPointer) -> Ordering {
     a.len().cmp(&b.len()).then_with(|| a.cmp(&b))
 }
 
-/// A value as BSON writes it, without type and name. Empty if it cannot be written, which is only so
-/// for documents beyond two gigabytes.
+/// A value as BSON writes it, without type and name. Empty if it cannot be written, which happens
+/// only to documents beyond two gigabytes.
 pub(crate) fn value_bytes(value: &Bson) -> Vec<u8> {
     // Length, type and an empty name come before the value, a terminator after it.
     const BEFORE: usize = 4 + 1 + 1;

@@ -52,8 +52,8 @@ pub fn type_mismatch(message: impl Into<String>) -> Error {
     Error::new(Code::TYPE_MISMATCH, message)
 }
 
-/// The number of an error. Errors that MongoDB raises at a single place have no name but the number,
-/// and are written as such: `Code(40324)`.
+/// The number of an error. Errors that MongoDB raises at a single place have no name but their
+/// number, and are written as such: `Code(40324)`.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Code(pub i32);
 
@@ -201,7 +201,8 @@ codes! {
     CHANGE_STREAM_HISTORY_LOST = 286 "ChangeStreamHistoryLost",
     TRANSACTION_EXCEEDED_LIFETIME_LIMIT_SECONDS = 290 "TransactionExceededLifetimeLimitSeconds",
     NO_QUERY_EXECUTION_PLANS = 291 "NoQueryExecutionPlans",
-    QUERY_EXCEEDED_MEMORY_LIMIT_NO_DISK_USE_ALLOWED = 292 "QueryExceededMemoryLimitNoDiskUseAllowed",
+    QUERY_EXCEEDED_MEMORY_LIMIT_NO_DISK_USE_ALLOWED =
+        292 "QueryExceededMemoryLimitNoDiskUseAllowed",
     OBJECT_IS_BUSY = 314 "ObjectIsBusy",
     API_VERSION_ERROR = 322 "APIVersionError",
     API_STRICT_ERROR = 323 "APIStrictError",

@@ -2,8 +2,8 @@
 //!
 //! A tag in the order of types, then the value such that its bytes sort as [`compare`] orders
 //! values. Values that are equal have the same bytes, whatever their types: 1, 1.0 and
-//! NumberDecimal("1.00"). No encoding is a prefix of another, so that they may follow each other in a
-//! key, or be inverted for a descending one. What was encoded cannot be told from the bytes.
+//! NumberDecimal("1.00"). No encoding is a prefix of another, so that they may follow each other in
+//! a key, or be inverted for a descending one. What was encoded cannot be told from the bytes.
 //!
 //! [`compare`]: crate::compare::compare
 
@@ -294,7 +294,7 @@ mod tests {
             1 => any::<i64>().prop_map(|date| Bson::DateTime(DateTime::from_millis(date))),
             1 => any::<(u32, u32)>()
                 .prop_map(|(time, increment)| Bson::Timestamp(Timestamp { time, increment })),
-            1 => ("[a-c]{0,3}", "[im]{0,1}").prop_map(|(pattern, options)| regex(&pattern, &options)),
+            1 => ("[a-c]{0,3}", "[im]{0,1}").prop_map(|(text, options)| regex(&text, &options)),
             1 => any::<[u8; 12]>().prop_map(|id| db_pointer("a.b", id)),
             1 => text().prop_map(Bson::JavaScriptCode),
         ]

@@ -115,8 +115,8 @@ impl Number {
         })
     }
 
-    /// What remains of a division, with the sign of the dividend, in the wider type of the two. None
-    /// if the divisor is zero.
+    /// What remains of a division, with the sign of the dividend, in the wider type of the two.
+    /// None if the divisor is zero.
     pub fn modulo(self, other: Self) -> Option<Self> {
         if other.is_zero() {
             return None;
@@ -457,7 +457,7 @@ mod tests {
 
     #[test]
     fn decimals_that_are_not_canonical_are_zero() {
-        // A coefficient beyond 34 digits, in the ordinary form and in the one that implies its start.
+        // A coefficient beyond 34 digits, in the ordinary form and in the one with a given start.
         for bits in [
             (u128::from(6176_u32) << 113) | ((1 << 113) - 1),
             (0b11 << 125) | (u128::from(6176_u32) << 111) | 7,

@@ -147,7 +147,10 @@ pub(crate) fn leading(aggregation: &Aggregation) -> LanguageResult<Leading> {
 /// Whether an order is by fields alone, so that an index may give it.
 fn is_plain(order: &Document) -> bool {
     let direction = |value: &Bson| matches!(whole(value), Some(1)) || is_minus_one(value);
-    !order.is_empty() && order.iter().all(|(path, value)| !path.starts_with('$') && direction(value))
+    !order.is_empty()
+        && order
+            .iter()
+            .all(|(path, value)| !path.starts_with('$') && direction(value))
 }
 
 fn is_minus_one(value: &Bson) -> bool {
@@ -267,9 +270,8 @@ pub(crate) fn check_collectionless(aggregation: &Aggregation) -> Result<()> {
         Some(name) if ALLOWED.contains(&name.as_str()) => Ok(()),
         name => {
             let name = name.map_or("", String::as_str);
-            let message = format!(
-                "{{aggregate: 1}} is not valid for '{name}'; a collection is required."
-            );
+            let message =
+                format!("{{aggregate: 1}} is not valid for '{name}'; a collection is required.");
             Err(Failure::new(Code::INVALID_NAMESPACE, message))
         }
     }
@@ -282,6 +284,9 @@ pub(crate) async fn plan(
     target: &Target,
 ) -> Result<(Plan, Leading)> {
     let leading = leading(aggregation)?;
-    let plan = leading.query.plan(transaction, &target.container, &target.collection).await?;
+    let plan = leading
+        .query
+        .plan(transaction, &target.container, &target.collection)
+        .await?;
     Ok((plan, leading))
 }

@@ -14,7 +14,7 @@ const COEFFICIENT_LIMIT: u128 = 10_u128.pow(34);
 const SIGN: u128 = 1 << 127;
 const INFINITY: u128 = 0b11110 << 122;
 const NAN: u128 = 0b11111 << 122;
-/// Both leading bits of the exponent set: not a number, infinite, or a coefficient beyond the limit.
+/// Both leading bits of the exponent: not a number, infinite, or a coefficient beyond the limit.
 const SPECIAL: u128 = 0b11 << 125;
 
 /// A decimal number with IEEE 754 semantics.
@@ -216,7 +216,7 @@ impl Decimal {
             (false, true) => return Ordering::Greater,
             (false, false) => {}
         }
-        // Rounding keeps the order, so that only what rounds to the same double needs a closer look.
+        // Rounding keeps the order: only what rounds to the same double needs a closer look.
         let nearest = self.to_f64();
         match nearest.partial_cmp(&other) {
             Some(Ordering::Equal) | None if other.is_finite() => self.compare_finite(other),

@@ -299,6 +299,7 @@ mod tests {
             (bson!(["x", "yx"]), regex("^x", ""), bson!(["yx"])),
             (bson!([[1], [2]]), bson!([1]), bson!([[2]])),
             (bson!([1, null]), Bson::Null, bson!([1])),
+            (bson!([regex("a", "i")]), regex("a", "i"), bson!([])),
             (bson!([1, {}]), bson!({}), bson!([1])),
             (
                 bson!([{ "b": 1, "c": 2 }, { "b": 2 }, 1]),

@@ -1,5 +1,5 @@
-//! The fields that an update changes, as a tree: so that paths which lie in each other are found, and
-//! new fields come in MongoDB's order.
+//! The fields that an update changes, as a tree: so that paths which lie in each other are found,
+//! and new fields come in MongoDB's order.
 
 use std::{collections::BTreeMap, sync::Arc};
 
