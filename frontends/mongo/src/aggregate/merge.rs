@@ -16,6 +16,7 @@ use crate::context;
 use crate::execute::query::Query;
 use crate::execute::{Execution, decode};
 use crate::failure::{Failure, Result};
+use crate::transaction::Scope;
 use crate::write::store;
 use crate::write::target::{Target, create_if_missing, on_view};
 
@@ -30,7 +31,7 @@ pub(super) async fn merge(
     let target = match environment.target(&namespace).await? {
         Some(target) => target,
         None => {
-            create_if_missing(&environment.data, &namespace).await?;
+            create_if_missing(&environment.data, &mut Scope::Alone, &namespace).await?;
             let created = environment.target(&namespace).await?;
             created.ok_or_else(|| missing(&namespace))?
         }

@@ -10,6 +10,7 @@ use tessera_mongo_language::pipeline::{Out, Source};
 use crate::aggregate::environment::Environment;
 use crate::collection::{Collection, Namespace};
 use crate::failure::{Failure, Result};
+use crate::transaction::Scope;
 use crate::write::document::NewDocument;
 use crate::write::store;
 use crate::write::target::{self, Target, on_view};
@@ -33,7 +34,7 @@ pub(super) async fn replace(
     let collection = successor(&namespace, existing.as_ref())?;
     let unique = bson::Uuid::new();
     let temporary = namespace.sibling(&format!("tmp.agg_out.{unique}"));
-    target::create(&environment.data, &temporary, &collection).await?;
+    target::create(&environment.data, &mut Scope::Alone, &temporary, &collection).await?;
     let written = async {
         while let Some(batch) = documents.next_batch().await? {
             for part in batch.chunks(STEP) {

@@ -12,7 +12,8 @@ use tessera_mongo_language::pipeline::Pipeline;
 use crate::aggregate::Aggregation;
 use crate::aggregate::environment::{Environment, Handle};
 use crate::commands::count::Distinct;
-use crate::commands::{aggregate, asked, find};
+use crate::commands::find::{Delivery, as_pipeline};
+use crate::commands::{aggregate, asked};
 
 use crate::collection::{Collection, Namespace};
 use crate::data::Data;
@@ -156,9 +157,9 @@ pub(crate) async fn find(
             return Err(Failure::new(Code::INVALID_PIPELINE_OPERATOR, message));
         }
     }
-    let stages = find::as_pipeline(fields)?;
+    let stages = as_pipeline(fields)?;
     let aggregation = through(service, (target, fields), stages, fields.document("let"))?;
-    let delivery = find::Delivery::read(fields)?;
+    let delivery = Delivery::read(fields)?;
     let shown = target.namespace.to_string();
     let size = if delivery.single_batch {
         usize::MAX
