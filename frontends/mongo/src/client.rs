@@ -4,8 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use bson::spec::BinarySubtype;
-use bson::{Binary, Bson, Document, RawDocument, doc};
-use bytes::Bytes;
+use bson::{Binary, Bson, Document, RawDocumentBuf, doc};
 use tessera_core::Store;
 use tessera_core::engine::Engine;
 use tessera_core::memory::MemoryEngine;
@@ -14,10 +13,10 @@ use tessera_core::store::StoreOptions;
 use tessera_frontend::Shutdown;
 use tokio::sync::watch;
 
-use crate::dispatch::{self, Answer, Incoming};
+use crate::request::Request;
 use crate::service::{MongoConfig, Service};
 use crate::session::Session;
-use crate::{API, MongoModel};
+use crate::{API, MongoModel, commands, reply};
 
 /// One connection of a client.
 pub(crate) struct Client {
@@ -25,7 +24,8 @@ pub(crate) struct Client {
     session: Session,
     /// What every command carries.
     pub(crate) generic: Document,
-    _running: watch::Sender<bool>,
+    /// Kept, because connections close when it is gone.
+    _stop: watch::Sender<bool>,
 }
 
 impl Client {
@@ -48,13 +48,14 @@ impl Client {
     }
 
     fn of(service: Arc<Service>) -> Self {
-        let (running, stopping) = watch::channel(false);
-        let connection = (1, "127.0.0.1:1".parse().unwrap(), false);
+        let (stop, stopping) = watch::channel(false);
+        let peer = "127.0.0.1:1".parse().unwrap();
+        let session = Session::new(&service, (1, peer, false), Shutdown::new(stopping));
         Self {
-            session: Session::new(&service, connection, Shutdown::new(stopping)),
             service,
+            session,
             generic: Document::new(),
-            _running: running,
+            _stop: stop,
         }
     }
 
@@ -80,18 +81,17 @@ impl Client {
         for (name, value) in &self.generic {
             body.entry(name.clone()).or_insert_with(|| value.clone());
         }
-        let packet = Bytes::from(body.to_vec().unwrap());
-        let incoming = Incoming {
-            body: RawDocument::from_bytes(&packet).unwrap(),
-            sequences: Vec::new(),
-            database: None,
-            packet: &packet,
-            exhaust: false,
+        let body = RawDocumentBuf::try_from(&body).unwrap();
+        let answer = match Request::parse(&body, Vec::new(), None) {
+            Ok(request) => {
+                let command = commands::find(request.name()).expect("a known command");
+                (command.run)(&self.service, &mut self.session, &request).await
+            }
+            Err(failure) => Err(failure),
         };
-        let asked = incoming.parse();
-        match dispatch::answer(&self.service, &mut self.session, &asked).await {
-            Answer::Reply(reply) => Document::try_from(reply.as_ref()).unwrap(),
-            Answer::MoreToCome(_) | Answer::Close => panic!("{body}"),
+        match answer {
+            Ok(answer) => Document::try_from(&*answer.encode().unwrap()).unwrap(),
+            Err(failure) => reply::of_failure(&failure),
         }
     }
 

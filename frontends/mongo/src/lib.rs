@@ -5,6 +5,7 @@
 //! again. Only `connection` touches the socket.
 
 mod access;
+mod aggregate;
 mod auth;
 mod batch;
 #[cfg(test)]

@@ -80,6 +80,11 @@ impl Session {
         })
     }
 
+    /// The server that the connection belongs to.
+    pub(crate) fn service(&self) -> Arc<Service> {
+        Arc::clone(&self.service)
+    }
+
     /// Adds what a transaction of the core took to the running command's charge.
     pub(crate) fn spent(&mut self, meter: &Meter) {
         self.charge += meter.charge();

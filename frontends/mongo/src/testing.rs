@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 
-use bson::{Document, RawDocument};
+use bson::{Document, RawDocumentBuf};
 use bytes::Bytes;
 use tessera_core::Store;
 use tessera_core::memory::MemoryEngine;
@@ -22,7 +22,8 @@ use crate::{API, MongoModel, dispatch};
 pub(crate) struct Tester {
     pub(crate) service: Arc<Service>,
     session: Session,
-    _running: watch::Sender<bool>,
+    /// Kept, because connections close when it is gone.
+    _stop: watch::Sender<bool>,
 }
 
 impl Tester {
@@ -36,12 +37,12 @@ impl Tester {
         let store = Store::open(engine, options).await.unwrap();
         let peer = SocketAddr::from((Ipv4Addr::LOCALHOST, 1));
         let service = Arc::new(Service::new(store, MongoConfig::default()).unwrap());
-        let (running, stopping) = watch::channel(false);
+        let (stop, stopping) = watch::channel(false);
         let session = Session::new(&service, (1, peer, false), Shutdown::new(stopping));
         Self {
             service,
             session,
-            _running: running,
+            _stop: stop,
         }
     }
 
@@ -53,18 +54,21 @@ impl Tester {
     /// Runs a command on a database.
     pub(crate) async fn run_on(&mut self, database: &str, mut command: Document) -> Document {
         command.insert("$db", database);
-        let packet = Bytes::from(command.to_vec().unwrap());
-        let incoming = Incoming {
-            body: RawDocument::from_bytes(&packet).unwrap(),
+        let body = RawDocumentBuf::try_from(&command).unwrap();
+        let packet = Bytes::copy_from_slice(body.as_bytes());
+        let asked = Incoming {
+            body: &body,
             sequences: Vec::new(),
             database: None,
             packet: &packet,
             exhaust: false,
         };
-        let asked = incoming.parse();
+        let asked = asked.parse();
         match dispatch::answer(&self.service, &mut self.session, &asked).await {
-            Answer::Reply(reply) => Document::try_from(reply.as_ref()).unwrap(),
-            Answer::MoreToCome(_) | Answer::Close => panic!("{command}"),
+            Answer::Reply(reply) | Answer::MoreToCome(reply) => {
+                Document::try_from(reply.as_ref()).unwrap()
+            }
+            Answer::Close => panic!("the connection is closed: {command}"),
         }
     }
 

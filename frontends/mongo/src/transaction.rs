@@ -427,6 +427,28 @@ impl Scope {
         matches!(self, Self::Joined(_))
     }
 
+    /// Lends the session's transaction to what reads in it from several places; none if the
+    /// statement runs alone. It must be taken back.
+    pub(crate) async fn lend(&mut self, data: &Data) -> Result<Option<Arc<Mutex<Transaction>>>> {
+        let Self::Joined(joined) = self else {
+            return Ok(None);
+        };
+        let placeholder = data.store.begin().await?;
+        let lent = std::mem::replace(joined.transaction()?, placeholder);
+        Ok(Some(Arc::new(Mutex::new(lent))))
+    }
+
+    /// Takes the transaction back that was lent. If somebody still holds it, it is lost.
+    pub(crate) fn take_back(&mut self, lent: Arc<Mutex<Transaction>>) -> Result<()> {
+        if let Self::Joined(joined) = self {
+            let lent = Arc::into_inner(lent).ok_or_else(|| {
+                Failure::new(Code::INTERNAL_ERROR, "a transaction is still in use")
+            })?;
+            *joined.transaction()? = lent.into_inner();
+        }
+        Ok(())
+    }
+
     /// Notes that the statement has gone well: its transaction stays open.
     pub(crate) fn succeed(&mut self) {
         if let Self::Joined(joined) = self {

@@ -190,15 +190,16 @@ fn put_number(out: &mut Vec<u8>, number: Number) {
 fn towards_zero(value: i64) -> (f64, bool) {
     let number = Number::Int64(value);
     let nearest = number.to_f64();
-    let magnitude = Number::Double(nearest.abs());
-    // No 64-bit integer but the smallest has no opposite, and that one is a double.
-    let order = magnitude.compare(Number::Int64(value.saturating_abs()));
-    if nearest == -9_223_372_036_854_775_808.0 && value == i64::MIN || order.is_eq() {
-        (nearest, true)
-    } else if order.is_gt() {
+    let order = Number::Double(nearest).compare(number);
+    let beyond = if value < 0 {
+        order.is_lt()
+    } else {
+        order.is_gt()
+    };
+    if beyond {
         (nearest.abs().next_down().copysign(nearest), false)
     } else {
-        (nearest, false)
+        (nearest, order.is_eq())
     }
 }
 

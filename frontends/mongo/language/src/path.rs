@@ -18,9 +18,6 @@ pub use traverse::{LeafArray, See, values_at, visit};
 /// How far beyond its end an array grows when one of its elements is set.
 const MAX_BACKFILL: usize = 1_500_000;
 
-/// `CannotBackfillArray`.
-const CANNOT_BACKFILL_ARRAY: Code = Code(155);
-
 /// How many components a path may have.
 pub(crate) const MAX_COMPONENTS: usize = 200;
 
@@ -200,7 +197,7 @@ fn element(elements: &mut Vec<Bson>, index: usize) -> Result<&mut Bson> {
     if index >= elements.len() {
         if index - elements.len() > MAX_BACKFILL {
             let message = format!("can't backfill more than {MAX_BACKFILL} elements");
-            return Err(Error::new(CANNOT_BACKFILL_ARRAY, message));
+            return Err(Error::new(Code::CANNOT_BACKFILL_ARRAY, message));
         }
         elements.resize(index, Bson::Null);
         elements.push(empty_document());
@@ -214,7 +211,7 @@ fn element(elements: &mut Vec<Bson>, index: usize) -> Result<&mut Bson> {
 mod tests {
     use bson::{Bson, bson, doc};
 
-    use super::{CANNOT_BACKFILL_ARRAY, Path};
+    use super::Path;
     use crate::error::Code;
 
     #[test]
@@ -285,7 +282,7 @@ mod tests {
                 doc! {"a": {"b": Bson::Null}},
                 Code::PATH_NOT_VIABLE,
             ),
-            ("a.1500002", doc! {"a": [1]}, CANNOT_BACKFILL_ARRAY),
+            ("a.1500002", doc! {"a": [1]}, Code::CANNOT_BACKFILL_ARRAY),
         ] {
             let mut document = before.clone();
             let error = Path::parse(path).set(&mut document, bson!(9)).unwrap_err();

@@ -15,6 +15,8 @@ mod upsert;
 
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod whole_tests;
 
 use bson::{Bson, Document, Timestamp};
 
@@ -24,6 +26,7 @@ use crate::{
     error::{Code, Error, Result, failed_to_parse},
     expression::variables::Context,
     filter::Filter,
+    pipeline::Pipeline,
 };
 use array_filter::ArrayFilters;
 use operators::Operators;
@@ -43,6 +46,7 @@ pub struct Update {
 enum Kind {
     Operators(Operators),
     Replacement(Document),
+    Pipeline(Pipeline),
 }
 
 /// What an update made of a document.
@@ -70,6 +74,10 @@ impl Update {
                 refuse_filters(&filters, "replacement")?;
                 Kind::Replacement(replacement(document, context))
             }
+            Bson::Array(stages) => {
+                refuse_filters(&filters, "pipeline")?;
+                Kind::Pipeline(Pipeline::parse_update(stages, context)?)
+            }
             other => {
                 return Err(failed_to_parse(format!(
                     "Update argument must be either an object or an array, not {}",
@@ -83,6 +91,11 @@ impl Update {
     /// Whether it gives the whole new document, so that it cannot be meant for several.
     pub fn is_replacement(&self) -> bool {
         matches!(self.kind, Kind::Replacement(_))
+    }
+
+    /// Whether it is a pipeline, which alone may be given variables of its own.
+    pub fn is_pipeline(&self) -> bool {
+        matches!(self.kind, Kind::Pipeline(_))
     }
 
     /// Applies the update. `matched` is the position in an array at which the query matched, and
@@ -104,13 +117,17 @@ impl Update {
                     touched,
                 }
             }
-            Kind::Replacement(replacement) => replace(&document, replacement.clone()),
+            Kind::Replacement(replacement) => {
+                names::check_replacement(replacement)?;
+                replace(&document, replacement.clone())?
+            }
+            Kind::Pipeline(pipeline) => {
+                let new = pipeline.update(document.clone(), &pipeline.context().variables)?;
+                replace(&document, new)?
+            }
         };
         if let Some(id) = id {
             check_id_stays(&id, applied.document.get(ID))?;
-        }
-        if self.is_replacement() {
-            names::check_replacement(&applied.document)?;
         }
         if is_insert && let Some(id) = applied.document.get(ID) {
             check_id(id)?;
@@ -124,7 +141,7 @@ impl Update {
     pub fn upsert_seed(&self, filter: &Filter) -> Result<Document> {
         match self.kind {
             Kind::Replacement(_) => upsert::seed_id(filter),
-            Kind::Operators(_) => upsert::seed(filter),
+            Kind::Operators(_) | Kind::Pipeline(_) => upsert::seed(filter),
         }
     }
 }
@@ -167,7 +184,8 @@ fn replacement(document: &Document, context: &Context) -> Document {
 }
 
 /// The new document in place of the old, whose `_id` it keeps if it has none itself.
-fn replace(old: &Document, mut new: Document) -> Applied {
+fn replace(old: &Document, mut new: Document) -> Result<Applied> {
+    names::check_depth(&new)?;
     if let (Some(id), None) = (old.get(ID), new.get(ID)) {
         new.insert(ID, id.clone());
     }
@@ -182,27 +200,32 @@ fn replace(old: &Document, mut new: Document) -> Applied {
         })
         .cloned()
         .collect();
-    Applied {
+    Ok(Applied {
         modified: !identical_documents(old, &new),
         touched,
         document: new,
-    }
+    })
 }
 
 fn check_id_stays(old: &Bson, new: Option<&Bson>) -> Result<()> {
     // Its type may change, but it must be the same key.
     match new {
         Some(new) if compare(old, new, &Collation::default()).is_eq() => Ok(()),
-        Some(_) => Err(Error::new(
-            Code::IMMUTABLE_FIELD,
-            "Performing an update on the path '_id' would modify the immutable field '_id'",
-        )),
+        Some(_) => Err(immutable(ID)),
         None => Err(Error::new(
             Code::IMMUTABLE_FIELD,
             "After applying the update, the '_id' (required and immutable) field was found to have \
              been removed",
         )),
     }
+}
+
+/// The error of changing the `_id` by the given path.
+fn immutable(path: &str) -> Error {
+    Error::new(
+        Code::IMMUTABLE_FIELD,
+        format!("Performing an update on the path '{path}' would modify the immutable field '_id'"),
+    )
 }
 
 /// Documents are stored with the `_id` in front.

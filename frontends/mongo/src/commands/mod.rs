@@ -1,12 +1,14 @@
 //! The table of commands: one file for each family, one row for each command.
 
+mod aggregate;
 pub(crate) mod asked;
 mod catalog;
 mod changing;
 mod coll_mod;
 mod count;
-mod create;
+pub(crate) mod create;
 mod cursors;
+mod explain;
 mod fast;
 mod find;
 mod find_and_modify;
@@ -20,13 +22,13 @@ mod roles;
 pub(crate) mod server;
 mod sessions;
 mod statements;
-mod stats;
+pub(crate) mod stats;
 mod status;
 mod testing;
 mod transactions;
 mod update;
 mod users;
-mod view;
+pub(crate) mod view;
 
 use std::collections::HashMap;
 use std::sync::OnceLock;
@@ -36,11 +38,13 @@ pub(crate) use parameters::Defaults;
 use crate::command::Command;
 
 const FAMILIES: &[&[Command]] = &[
+    aggregate::COMMANDS,
     catalog::COMMANDS,
     coll_mod::COMMANDS,
     count::COMMANDS,
     create::COMMANDS,
     cursors::COMMANDS,
+    explain::COMMANDS,
     find::COMMANDS,
     find_and_modify::COMMANDS,
     hello::COMMANDS,

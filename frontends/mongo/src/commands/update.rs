@@ -325,6 +325,32 @@ pub(crate) fn delete_statement(
     })
 }
 
+/// The change of a command that has one statement, for explain.
+pub(crate) fn only_statement(
+    service: &Service,
+    request: &Request<'_>,
+    collection: Option<&Collection>,
+) -> Result<Change> {
+    let (table, name) = match request.name() {
+        "update" => (UPDATE, "updates"),
+        _ => (DELETE, "deletes"),
+    };
+    let fields = Fields::of(request, table)?;
+    let sent = request.documents(name)?.unwrap_or_default();
+    let [statement] = sent.as_slice() else {
+        let message = "explained write batches must be of size 1";
+        return Err(Error::new(Code::INVALID_LENGTH, message).into());
+    };
+    let definitions = fields.document("let");
+    if name == "updates" {
+        let statement = Fields::of_document("update.updates", statement, UPDATE_STATEMENT)?;
+        update_statement(service, &statement, (definitions, false), collection)
+    } else {
+        let statement = Fields::of_document("delete.deletes", statement, DELETE_STATEMENT)?;
+        delete_statement(service, &statement, definitions, collection)
+    }
+}
+
 /// The `arrayFilters` of a statement.
 pub(crate) fn array_filters(statement: &Fields<'_>) -> Result<Vec<Document>> {
     let Some(filters) = statement.array("arrayFilters") else {

@@ -1,9 +1,19 @@
 //! Views: which collection they read in the end, and through which stages.
 
-use bson::Bson;
+use std::sync::Arc;
+
+use bson::{Bson, Document, RawDocument, doc};
 use tessera_core::Transaction;
 use tessera_mongo_language::collation::Collation;
-use tessera_mongo_language::error::{Code, Error};
+use tessera_mongo_language::error::Code;
+use tessera_mongo_language::path::Path;
+use tessera_mongo_language::pipeline::Pipeline;
+
+use crate::aggregate::Aggregation;
+use crate::aggregate::environment::{Environment, Handle};
+use crate::commands::count::Distinct;
+use crate::commands::find::{Delivery, as_pipeline};
+use crate::commands::{aggregate, asked};
 
 use crate::collection::{Collection, Namespace};
 use crate::data::Data;
@@ -81,6 +91,12 @@ pub(crate) async fn check_new(
         let message = "the view's pipeline is too large";
         return Err(Failure::new(Code::VIEW_PIPELINE_MAX_SIZE_EXCEEDED, message));
     }
+    let context = asked::context(service, view.collation.clone(), None)?;
+    let pipeline = Pipeline::parse(&definition.pipeline, &context)?;
+    if pipeline.writes().is_some() {
+        let message = "a view's pipeline cannot write";
+        return Err(Failure::new(Code::OPTION_NOT_SUPPORTED_ON_VIEW, message));
+    }
     let below = namespace.sibling(&definition.on);
     Namespace::new(below.database(), below.collection())?;
     let mut transaction = service.store.begin().await?;
@@ -102,32 +118,116 @@ pub(crate) async fn check_new(
     Err(too_deep(namespace))
 }
 
+/// The aggregation that reads a view through further stages.
+fn through(
+    service: &Service,
+    (target, fields): (&Target, &Fields<'_>),
+    stages: Vec<Document>,
+    definitions: Option<&RawDocument>,
+) -> Result<Aggregation> {
+    let own = &target.collection;
+    let collation = asked::collation(fields.document("collation"), Some(own))?;
+    if collation != own.collation {
+        let message = "Cannot override a view's default collation";
+        return Err(Failure::new(Code::OPTION_NOT_SUPPORTED_ON_VIEW, message));
+    }
+    Ok(Aggregation {
+        namespace: Some(target.namespace.clone()),
+        stages: stages.into_iter().map(Bson::Document).collect(),
+        context: asked::context(service, collation, definitions)?,
+        hint: asked::hint(fields.get("hint"))?,
+        allow_disk_use: true,
+    })
+}
+
 /// A `find` on a view.
 pub(crate) async fn find(
-    _service: &Service,
-    _session: &mut Session,
-    _request: &Request<'_>,
-    (_target, _fields): (&Target, &Fields<'_>),
+    service: &Service,
+    session: &mut Session,
+    request: &Request<'_>,
+    (target, fields): (&Target, &Fields<'_>),
 ) -> Result<Reply> {
-    Err(Error::new(Code::COMMAND_NOT_SUPPORTED_ON_VIEW, "views").into())
+    const REFUSED: &[&str] = &["min", "max", "returnKey", "showRecordId", "tailable"];
+    for name in REFUSED {
+        if fields
+            .get(name)
+            .is_some_and(|value| crate::fields::truth(value) != Some(false))
+        {
+            let message = format!("Option not supported on views: {name}");
+            return Err(Failure::new(Code::INVALID_PIPELINE_OPERATOR, message));
+        }
+    }
+    let stages = as_pipeline(fields)?;
+    let aggregation = through(service, (target, fields), stages, fields.document("let"))?;
+    let delivery = Delivery::read(fields)?;
+    let shown = target.namespace.to_string();
+    let size = if delivery.single_batch {
+        usize::MAX
+    } else {
+        delivery.batch_size
+    };
+    aggregate::open(session, request, (aggregation, false), (size, &shown)).await
+}
+
+/// All documents that a view gives through further stages.
+async fn collect(
+    session: &mut Session,
+    request: &Request<'_>,
+    aggregation: Aggregation,
+) -> Result<Vec<Document>> {
+    let at = (request.database, aggregation.namespace.clone());
+    let environment = Arc::new(Environment::new(&session.service(), at, false, None));
+    let handle = Handle(Arc::clone(&environment));
+    let source = aggregation.open(&handle).await?;
+    let found = tessera_mongo_language::pipeline::collect(source).await;
+    environment.settle(session);
+    Ok(found?)
 }
 
 /// A `count` on a view.
 pub(crate) async fn count(
-    _service: &Service,
-    _session: &mut Session,
-    _request: &Request<'_>,
-    (_target, _fields): (&Target, &Fields<'_>),
+    service: &Service,
+    session: &mut Session,
+    request: &Request<'_>,
+    (target, fields): (&Target, &Fields<'_>),
 ) -> Result<Reply> {
-    Err(Error::new(Code::COMMAND_NOT_SUPPORTED_ON_VIEW, "views").into())
+    let mut stages = Vec::new();
+    let filter = asked::document(fields, "query")?;
+    if !filter.is_empty() {
+        stages.push(doc! { "$match": filter });
+    }
+    let number = |number: u64| i64::try_from(number).unwrap_or(i64::MAX);
+    if let Some(skip) = asked::not_negative(fields, "skip")?.filter(|skip| *skip > 0) {
+        stages.push(doc! { "$skip": number(skip) });
+    }
+    let limit = fields.integer("limit").unwrap_or(0).unsigned_abs();
+    if limit > 0 {
+        stages.push(doc! { "$limit": number(limit) });
+    }
+    stages.push(doc! { "$count": "n" });
+    let aggregation = through(service, (target, fields), stages, None)?;
+    let found = collect(session, request, aggregation).await?;
+    let n = found.first().and_then(|found| found.get("n").cloned());
+    Ok(doc! { "n": n.unwrap_or(Bson::Int32(0)) }.into())
 }
 
 /// A `distinct` on a view.
 pub(crate) async fn distinct(
-    _service: &Service,
-    _session: &mut Session,
-    _request: &Request<'_>,
-    (_target, _fields): (&Target, &Fields<'_>),
+    service: &Service,
+    session: &mut Session,
+    request: &Request<'_>,
+    (target, fields): (&Target, &Fields<'_>),
 ) -> Result<Reply> {
-    Err(Error::new(Code::COMMAND_NOT_SUPPORTED_ON_VIEW, "views").into())
+    let mut stages = Vec::new();
+    let filter = asked::document(fields, "query")?;
+    if !filter.is_empty() {
+        stages.push(doc! { "$match": filter });
+    }
+    let aggregation = through(service, (target, fields), stages, None)?;
+    let mut distinct = Distinct::new(aggregation.context.collation.clone());
+    let path = Path::parse(fields.str("key").unwrap_or_default());
+    for document in collect(session, request, aggregation).await? {
+        distinct.take(&document, &path)?;
+    }
+    Ok(doc! { "values": distinct.into_values() }.into())
 }

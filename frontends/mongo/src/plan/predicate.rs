@@ -29,7 +29,7 @@ fn of_node(node: &Node, collation: &Collation) -> Clause {
         Node::Not(node) => negation(node, collation),
         Node::Field { path, test } => of_test(path.as_str(), test, collation),
         Node::AlwaysFalse => Clause::Never,
-        Node::Expression(_) | Node::Sample(_) | Node::AlwaysTrue => Clause::Other,
+        Node::Expression(_) | Node::Schema(_) | Node::Sample(_) | Node::AlwaysTrue => Clause::Other,
     }
 }
 
@@ -208,7 +208,7 @@ fn collect(node: &Node, found: &mut Vec<String>) -> bool {
             true
         }
         Node::AlwaysTrue | Node::AlwaysFalse | Node::Sample(_) => true,
-        Node::Expression(_) => false,
+        Node::Expression(_) | Node::Schema(_) => false,
     }
 }
 

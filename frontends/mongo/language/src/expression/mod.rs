@@ -35,6 +35,7 @@ use crate::collation::Collation;
 use crate::error::{Code, Error, Result};
 use crate::number::Number;
 
+pub(crate) use path::components as path_components;
 pub use path::{FieldPath, validate_field_name};
 pub use variables::{Context, ParseContext, Variables};
 

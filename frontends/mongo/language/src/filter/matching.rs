@@ -71,6 +71,7 @@ impl<'a> Matcher<'a> {
             Node::Not(node) => Ok(!self.holds(node, document)?),
             Node::Field { path, test } => self.field(path, test, document, position),
             Node::Expression(computed) => computed.expression.is_true(document, self.variables),
+            Node::Schema(schema) => schema.is_valid(document),
             other => Ok(self.constant(other)),
         }
     }
@@ -154,7 +155,7 @@ impl<'a> Matcher<'a> {
             Node::Nor(nodes) => Ok(!any(nodes, |node| self.value(node, value))?),
             Node::Not(node) => Ok(!self.value(node, value)?),
             Node::Field { test, .. } => self.test(test, Some(value), &mut Position::ignored()),
-            Node::Expression(_) => Ok(false),
+            Node::Expression(_) | Node::Schema(_) => Ok(false),
             other => Ok(self.constant(other)),
         }
     }

@@ -1,7 +1,7 @@
 //! The table of all operators.
 
 use super::parse::{Operand, Parser};
-use super::{Node, arrays, bits, comparison, elements, evaluation, logical, unsupported};
+use super::{Node, arrays, bits, comparison, elements, evaluation, logical, schema, unsupported};
 use crate::error::Result;
 use bson::Bson;
 
@@ -19,6 +19,7 @@ const ON_DOCUMENTS: &[(&str, OnDocument)] = &[
     ("$db", comparison::reference),
     ("$expr", evaluation::expression),
     ("$id", comparison::reference),
+    ("$jsonSchema", schema::operator),
     ("$nor", logical::tree),
     ("$or", logical::tree),
     ("$ref", comparison::reference),

@@ -13,6 +13,7 @@ pub(super) fn document(node: &Node) -> Document {
         Node::Not(node) => negation(node),
         Node::Field { path, test } => doc! {path.as_str(): operators(test)},
         Node::Expression(computed) => doc! {"$expr": computed.source.clone()},
+        Node::Schema(schema) => doc! {"$jsonSchema": schema.source().clone()},
         Node::Sample(share) => doc! {"$sampleRate": *share},
         Node::AlwaysTrue => doc! {"$alwaysTrue": 1},
         Node::AlwaysFalse => doc! {"$alwaysFalse": 1},

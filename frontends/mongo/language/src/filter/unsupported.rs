@@ -81,3 +81,29 @@ pub(super) fn geometry(_: Parser<'_>, operand: &Operand<'_>) -> Result<Option<No
     let message = format!("{name} is not supported: this server has no geospatial queries");
     Err(Error::new(Code::NOT_IMPLEMENTED, message))
 }
+
+#[cfg(test)]
+mod tests {
+    use bson::doc;
+
+    use super::super::testing::refuse;
+
+    #[test]
+    fn refuses_with_the_code_of_a_server_without_it() {
+        refuse([
+            (doc! {"$where": "this.a > 1"}, 2),
+            (doc! {"$where": 1}, 2),
+            (doc! {"$text": {"$search": "x"}}, 27),
+            (doc! {"$text": {}}, 4),
+            (doc! {"$text": "x"}, 2),
+            (doc! {"$text": {"$search": "x", "$foo": 1}}, 2),
+            (doc! {"$text": {"$search": 1}}, 14),
+            (doc! {"a": {"$near": [0, 0]}}, 291),
+            (
+                doc! {"a": {"$elemMatch": {"b": {"$nearSphere": [0, 0]}}}},
+                5_626_500,
+            ),
+            (doc! {"a": {"$geoWithin": {"$box": [[0, 0], [1, 1]]}}}, 238),
+        ]);
+    }
+}

@@ -7,7 +7,7 @@ use bson::Bson;
 use super::modifier::{Change, Modifier};
 use crate::{
     collation::Collation,
-    compare::{compare, identical, type_name},
+    compare::{compare, type_name},
     error::{Result, bad_value, type_mismatch},
     expression::variables::Context,
     number::Number,
@@ -65,7 +65,7 @@ impl Modifier for Arithmetic {
                 "Failed to apply {name} operations to current value ({value}) of '{path}'"
             ))
         })?;
-        Ok(replace(value, result.into_bson()))
+        Ok(replace(value, current, result))
     }
 
     fn create(&self) -> Result<Option<Bson>> {
@@ -73,12 +73,14 @@ impl Modifier for Arithmetic {
     }
 }
 
-/// Puts a value there unless it is the same.
-fn replace(value: &mut Bson, new: Bson) -> Change {
-    if identical(value, &new) {
+/// Puts a number in the place of another, unless it is the same in the same type. So −0 stays where
+/// 0 is added to it.
+fn replace(value: &mut Bson, old: Number, new: Number) -> Change {
+    let same_type = std::mem::discriminant(&old) == std::mem::discriminant(&new);
+    if same_type && !new.is_nan() && old.compare(new).is_eq() {
         return Change::None;
     }
-    *value = new;
+    *value = new.into_bson();
     Change::Changed
 }
 
@@ -169,15 +171,16 @@ struct Bits {
 }
 
 impl Bits {
-    fn of(&self, start: Number) -> Bson {
-        let result = self.steps.iter().fold(start, |value, (operation, operand)| {
-            let result = operation(value.to_i64_saturating(), operand.to_i64_saturating());
-            match (value, operand, i32::try_from(result)) {
-                (Number::Int32(_), Number::Int32(_), Ok(result)) => Number::Int32(result),
-                _ => Number::Int64(result),
-            }
-        });
-        result.into_bson()
+    fn of(&self, start: Number) -> Number {
+        self.steps
+            .iter()
+            .fold(start, |value, (operation, operand)| {
+                let result = operation(value.to_i64_saturating(), operand.to_i64_saturating());
+                match (value, operand, i32::try_from(result)) {
+                    (Number::Int32(_), Number::Int32(_), Ok(result)) => Number::Int32(result),
+                    _ => Number::Int64(result),
+                }
+            })
     }
 }
 
@@ -190,11 +193,11 @@ impl Modifier for Bits {
                 type_name(value)
             ))
         })?;
-        Ok(replace(value, self.of(current)))
+        Ok(replace(value, current, self.of(current)))
     }
 
     fn create(&self) -> Result<Option<Bson>> {
-        Ok(Some(self.of(Number::Int32(0))))
+        Ok(Some(self.of(Number::Int32(0)).into_bson()))
     }
 }
 
@@ -205,4 +208,89 @@ fn integer(value: &Bson) -> Option<Number> {
 
 #[cfg(test)]
 mod tests {
+    use bson::{Bson, bson};
+
+    use crate::update::tests::{MISSING, check_field, refuse_field};
+
+    fn decimal(text: &str) -> Bson {
+        Bson::Decimal128(text.parse().unwrap())
+    }
+
+    #[test]
+    fn results_keep_the_wider_type() {
+        let large = 2_147_483_648_i64;
+        let sums = [
+            (bson!(1), bson!(2), bson!(3)),
+            (bson!(1), bson!(2_i64), bson!(3_i64)),
+            (bson!(1), bson!(0), bson!(1)),
+            (bson!(1), bson!(0.0), bson!(1.0)),
+            (bson!(-0.0), bson!(0.0), bson!(-0.0)),
+            (decimal("-0"), bson!(0), decimal("-0")),
+            (bson!(i32::MAX), bson!(1), bson!(large)),
+            (bson!(1), decimal("0.5"), decimal("1.5")),
+            (MISSING, bson!(5), bson!(5)),
+        ];
+        check_field("$inc", sums);
+        let products = [
+            (bson!(3), bson!(2), bson!(6)),
+            (bson!(3), bson!(0.5), bson!(1.5)),
+            (decimal("5.0"), decimal("1.00"), decimal("5.0")),
+            (MISSING, bson!(5), bson!(0)),
+            (MISSING, bson!(5_i64), bson!(0_i64)),
+            (MISSING, bson!(5.0), bson!(0.0)),
+            (MISSING, decimal("5.5"), decimal("0.0")),
+        ];
+        check_field("$mul", products);
+        let no_sums = [
+            (bson!(i64::MAX), bson!(1), 2),
+            (bson!("x"), bson!(1), 14),
+            (MISSING, bson!("x"), 14),
+        ];
+        refuse_field("$inc", no_sums);
+        let no_products = [
+            (bson!(i64::MIN), bson!(-1), 2),
+            (Bson::Null, bson!(1), 14),
+            (MISSING, bson!([1]), 14),
+        ];
+        refuse_field("$mul", no_products);
+    }
+
+    #[test]
+    fn bounds_compare_across_types() {
+        let lower = [
+            (bson!(5), bson!(3), bson!(3)),
+            (bson!(5), bson!(5.0), bson!(5)),
+            (bson!(5), Bson::Null, Bson::Null),
+        ];
+        check_field("$min", lower);
+        let upper = [
+            (bson!(5), bson!(3), bson!(5)),
+            (bson!(5), bson!("x"), bson!("x")),
+            (bson!(5), bson!(f64::NAN), bson!(5)),
+            (MISSING, Bson::Null, Bson::Null),
+        ];
+        check_field("$max", upper);
+    }
+
+    #[test]
+    fn bits_are_those_of_integers() {
+        let rows = [
+            (bson!(13), bson!({ "and": 10 }), bson!(8)),
+            (bson!(1), bson!({ "or": 4_i64 }), bson!(5_i64)),
+            (bson!(-1), bson!({ "xor": 1 }), bson!(-2)),
+            (bson!(1), bson!({ "or": 6, "and": 3 }), bson!(3)),
+            (bson!(1), bson!({ "or": 1 }), bson!(1)),
+            (MISSING, bson!({ "or": 3 }), bson!(3)),
+        ];
+        check_field("$bit", rows);
+        let refused = [
+            (MISSING, bson!(1), 2),
+            (MISSING, bson!({}), 2),
+            (MISSING, bson!({ "not": 1 }), 2),
+            (MISSING, bson!({ "and": 1.0 }), 2),
+            (bson!(1.0), bson!({ "and": 1 }), 2),
+            (bson!([1]), bson!({ "and": 1 }), 2),
+        ];
+        refuse_field("$bit", refused);
+    }
 }

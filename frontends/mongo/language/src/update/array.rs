@@ -237,143 +237,122 @@ mod tests {
     use bson::{Bson, bson, doc};
 
     use crate::{
+        collation::Collation,
         compare::tests::regex,
-        update::tests::{check, refused},
+        expression::variables::Context,
+        update::{
+            Update,
+            tests::{MISSING, check_field, refuse_field},
+        },
     };
 
     #[test]
     fn sets_have_each_value_once() {
-        let each = |values: Bson| doc! { "$addToSet": { "a": { "$each": values } } };
-        check([
+        let rows = [
+            (bson!([1]), bson!(2), bson!([1, 2])),
+            (bson!([1]), bson!(1.0), bson!([1])),
+            (bson!([]), bson!([1, 1]), bson!([[1, 1]])),
+            (MISSING, bson!(1), bson!([1])),
+            (bson!([1]), bson!({ "$each": [3, 1, 3] }), bson!([1, 3])),
+            (MISSING, bson!({ "$each": [2, 2, 1] }), bson!([2, 1])),
+            (MISSING, bson!({ "$each": [] }), bson!([])),
             (
-                doc! { "a": [1] },
-                doc! { "$addToSet": { "a": 2 } },
-                doc! { "a": [1, 2] },
+                bson!([{ "x": 1, "y": 2 }]),
+                bson!({ "y": 2, "x": 1 }),
+                bson!([{ "x": 1, "y": 2 }, { "y": 2, "x": 1 }]),
             ),
-            (
-                doc! { "a": [1] },
-                doc! { "$addToSet": { "a": 1.0 } },
-                doc! { "a": [1] },
-            ),
-            (
-                doc! { "a": [] },
-                doc! { "$addToSet": { "a": [1, 1] } },
-                doc! { "a": [[1, 1]] },
-            ),
-            (doc! {}, doc! { "$addToSet": { "a": 1 } }, doc! { "a": [1] }),
-            (
-                doc! { "a": [1] },
-                each(bson!([3, 1, 3, 2])),
-                doc! { "a": [1, 3, 2] },
-            ),
-            (doc! {}, each(bson!([2, 2, 1])), doc! { "a": [2, 1] }),
-            (doc! {}, each(bson!([])), doc! { "a": [] }),
-            (
-                doc! { "a": [{ "x": 1, "y": 2 }] },
-                doc! { "$addToSet": { "a": { "y": 2, "x": 1 } } },
-                doc! { "a": [{ "x": 1, "y": 2 }, { "y": 2, "x": 1 }] },
-            ),
-        ]);
-        refused([
-            (doc! { "a": 1 }, doc! { "$addToSet": { "a": 1 } }, 2),
-            (
-                doc! { "a": [] },
-                doc! { "$addToSet": { "a": { "$each": 1 } } },
-                14,
-            ),
-            (
-                doc! { "a": [] },
-                doc! { "$addToSet": { "a": { "$each": [1], "$slice": 1 } } },
-                2,
-            ),
-            (doc! { "_id": 1 }, doc! { "$addToSet": { "_id": 2 } }, 2),
-        ]);
+        ];
+        check_field("$addToSet", rows);
+        let refused = [
+            (bson!(1), bson!(1), 2),
+            (Bson::Null, bson!(1), 2),
+            (bson!([]), bson!({ "$each": 1 }), 14),
+            (bson!([]), bson!({ "$each": [1], "$slice": 1 }), 2),
+        ];
+        refuse_field("$addToSet", refused);
     }
 
     #[test]
-    fn elements_are_removed() {
-        let pull = |condition: Bson| doc! { "$pull": { "a": condition } };
-        check([
+    fn pops_take_one_end() {
+        let rows = [
+            (bson!([1, 2]), bson!(1), bson!([1])),
+            (bson!([1, 2]), bson!(-1.0), bson!([2])),
+            (bson!([]), bson!(1), bson!([])),
+            (MISSING, bson!(1), MISSING),
+        ];
+        check_field("$pop", rows);
+        let refused = [
+            (bson!(1), bson!(1), 14),
+            (Bson::Null, bson!(1), 14),
+            (bson!([1]), bson!(2), 9),
+            (bson!([1]), bson!("1"), 9),
+            (bson!([1]), bson!(0.5), 9),
+        ];
+        refuse_field("$pop", refused);
+    }
+
+    #[test]
+    fn pulls_take_what_matches() {
+        let rows = [
+            (bson!([1, 2, 1.0]), bson!(1), bson!([2])),
+            (bson!([1, 5, 9]), bson!({ "$gte": 5 }), bson!([1])),
+            (bson!(["x", "yx"]), regex("^x", ""), bson!(["yx"])),
+            (bson!([[1], [2]]), bson!([1]), bson!([[2]])),
+            (bson!([1, null]), Bson::Null, bson!([1])),
+            (bson!([1, {}]), bson!({}), bson!([1])),
             (
-                doc! { "a": [1, 2] },
-                doc! { "$pop": { "a": 1 } },
-                doc! { "a": [1] },
+                bson!([{ "b": 1, "c": 2 }, { "b": 2 }, 1]),
+                bson!({ "b": 1 }),
+                bson!([{ "b": 2 }, 1]),
             ),
             (
-                doc! { "a": [1, 2] },
-                doc! { "$pop": { "a": -1.0 } },
-                doc! { "a": [2] },
+                bson!([{ "b": [1, 5] }, { "b": [2] }]),
+                bson!({ "b": { "$elemMatch": { "$gt": 4 } } }),
+                bson!([{ "b": [2] }]),
             ),
             (
-                doc! { "a": [] },
-                doc! { "$pop": { "a": 1 } },
-                doc! { "a": [] },
+                bson!([{ "b": 1 }, { "c": 1 }]),
+                bson!({ "$or": [{ "b": 1 }, { "c": 2 }] }),
+                bson!([{ "c": 1 }]),
             ),
-            (doc! {}, doc! { "$pop": { "a": 1 } }, doc! {}),
-            (doc! { "a": [1, 2, 1.0] }, pull(bson!(1)), doc! { "a": [2] }),
-            (
-                doc! { "a": [1, 5, 9] },
-                pull(bson!({ "$gte": 5 })),
-                doc! { "a": [1] },
-            ),
-            (
-                doc! { "a": ["x", "yx"] },
-                pull(regex("^x", "")),
-                doc! { "a": ["yx"] },
-            ),
-            (
-                doc! { "a": [[1], [2]] },
-                pull(bson!([1])),
-                doc! { "a": [[2]] },
-            ),
-            (
-                doc! { "a": [{ "b": 1, "c": 2 }, { "b": 2 }, 1] },
-                pull(bson!({ "b": 1 })),
-                doc! { "a": [{ "b": 2 }, 1] },
-            ),
-            (
-                doc! { "a": [{ "b": [1, 5] }, { "b": [2] }] },
-                pull(bson!({ "b": { "$elemMatch": { "$gt": 4 } } })),
-                doc! { "a": [{ "b": [2] }] },
-            ),
-            (
-                doc! { "a": [{ "b": 1 }, { "c": 1 }] },
-                pull(bson!({ "$or": [{ "b": 1 }, { "c": 2 }] })),
-                doc! { "a": [{ "c": 1 }] },
-            ),
-            (doc! { "a": [1, {}] }, pull(bson!({})), doc! { "a": [1] }),
-            (
-                doc! { "a": [1, 2] },
-                doc! { "$pull": { "x": 1 } },
-                doc! { "a": [1, 2] },
-            ),
-            (
-                doc! { "a": [1, 2, 3] },
-                doc! { "$pullAll": { "a": [1, 3.0] } },
-                doc! { "a": [2] },
-            ),
-            (
-                doc! { "a": [1] },
-                doc! { "$pullAll": { "a": [] } },
-                doc! { "a": [1] },
-            ),
-        ]);
-        refused([
-            (doc! { "a": 1 }, doc! { "$pop": { "a": 1 } }, 14),
-            (doc! { "a": null }, doc! { "$pop": { "a": 1 } }, 14),
-            (doc! { "a": [1] }, doc! { "$pop": { "a": 2 } }, 9),
-            (doc! { "a": [1] }, doc! { "$pop": { "a": "1" } }, 9),
-            (doc! { "a": "x" }, doc! { "$pop": { "a.b": 1 } }, 28),
-            (
-                doc! { "a": [{ "b": [1] }] },
-                doc! { "$pop": { "a.b": 1 } },
-                28,
-            ),
-            (doc! { "a": 1 }, pull(bson!(1)), 2),
-            (doc! { "a": [] }, pull(bson!({ "$badop": 1 })), 2),
-            (doc! { "a": [] }, pull(bson!({ "$each": [1] })), 2),
-            (doc! { "a": 1 }, doc! { "$pullAll": { "a": [1] } }, 2),
-            (doc! { "a": [] }, doc! { "$pullAll": { "a": 1 } }, 2),
-        ]);
+            (MISSING, bson!(1), MISSING),
+        ];
+        check_field("$pull", rows);
+        let refused = [
+            (bson!(1), bson!(1), 2),
+            (bson!([]), bson!({ "$badop": 1 }), 2),
+            (bson!([]), bson!({ "$each": [1] }), 2),
+        ];
+        refuse_field("$pull", refused);
+    }
+
+    #[test]
+    fn pulls_of_all_take_what_is_equal() {
+        let rows = [
+            (bson!([1, 2, 3]), bson!([1, 3.0]), bson!([2])),
+            (bson!([1]), bson!([]), bson!([1])),
+        ];
+        check_field("$pullAll", rows);
+        let refused = [(bson!(1), bson!([1]), 2), (bson!([]), bson!(1), 2)];
+        refuse_field("$pullAll", refused);
+    }
+
+    #[test]
+    fn strings_compare_by_the_collation() {
+        let context = Context {
+            collation: Collation::parse(&doc! { "locale": "en", "strength": 1 }).unwrap(),
+            ..Context::default()
+        };
+        for (update, expected) in [
+            (bson!({ "$addToSet": { "a": "X" } }), bson!(["x", "y"])),
+            (bson!({ "$pull": { "a": "X" } }), bson!(["y"])),
+            (bson!({ "$pull": { "a": { "$eq": "X" } } }), bson!(["y"])),
+            (bson!({ "$pullAll": { "a": ["Y"] } }), bson!(["x"])),
+        ] {
+            let applied = Update::parse(&update, &[], &context)
+                .and_then(|update| update.apply(doc! { "a": ["x", "y"] }, None, false))
+                .unwrap();
+            assert_eq!(applied.document.get("a"), Some(&expected), "{update}");
+        }
     }
 }

@@ -192,6 +192,12 @@ mod tests {
                 doc! { "$set": { "a.0": 9 } },
                 doc! { "a": { "0": 9 } },
             ),
+        ]);
+    }
+
+    #[test]
+    fn unsets_fields_and_empties_elements() {
+        check([
             (
                 doc! { "a": 1, "b": 2 },
                 doc! { "$unset": { "a": "" } },

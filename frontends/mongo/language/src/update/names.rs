@@ -2,6 +2,7 @@
 
 use bson::{Bson, Document};
 
+use super::target::{MAX_DEPTH, too_deep};
 use crate::{
     compare::type_name,
     error::{Code, Error, Result},
@@ -27,6 +28,17 @@ pub(super) fn check_top_level(name: &str) -> Result<()> {
              $replaceWith."
         ),
     ))
+}
+
+/// Refuses a document that is nested too deeply.
+pub(super) fn check_depth(document: &Document) -> Result<()> {
+    if document
+        .iter()
+        .any(|(_, value)| 1 + depth(value) > MAX_DEPTH)
+    {
+        return Err(too_deep());
+    }
+    Ok(())
 }
 
 /// Refuses a replacement that cannot be stored.

@@ -8,6 +8,7 @@ use super::{
     application::Application,
     array_filter::ArrayFilters,
     fields::Put,
+    immutable,
     modifier::{self, Modifier},
     target::{Step, Target},
     tree::{Node, Tree},
@@ -17,6 +18,9 @@ use crate::{
     error::{Code, Error, Result, bad_value, failed_to_parse},
     expression::variables::Context,
 };
+
+/// The operator that concerns two fields.
+const RENAME: &str = "$rename";
 
 /// A new name of `$rename` with a null character in it.
 const NULL_IN_NAME: Code = Code(9_867_600);
@@ -50,24 +54,17 @@ impl Operators {
         context: &Context,
     ) -> Result<Self> {
         let mut operations = Vec::new();
+        // Conflicts are found even if the paths are not the final ones.
+        let mut tree = Tree::default();
         for (name, operand) in update {
-            if name == "$rename" {
-                for (from, to) in fields_of(name, operand)? {
-                    operations.push(Operation::rename(from, to)?);
-                }
-            } else {
-                let parse = modifier::named(name)?;
-                for (path, value) in fields_of(name, operand)? {
-                    operations.push(Operation {
-                        target: Target::parse(path)?,
-                        action: Action::Modify(parse(value, context)?),
-                    });
-                }
+            for (path, value) in fields_of(name, operand)? {
+                let operation = Operation::parse(name, path, value, context)?;
+                check_identifiers(&operation.target, &filters)?;
+                operation.add_to(&mut tree)?;
+                operations.push(operation);
             }
         }
-        check_filters(&operations, &filters)?;
-        // Conflicts are found even if the paths are not the final ones.
-        let tree = tree(&operations)?;
+        check_all_used(&operations, &filters)?;
         let constant = !operations.iter().any(Operation::is_dynamic);
         Ok(Self {
             operations,
@@ -86,7 +83,13 @@ impl Operators {
         let mut touched = Vec::new();
         let tree = match &self.tree {
             Some(tree) => Cow::Borrowed(tree),
-            None => Cow::Owned(tree(&self.resolve(document, matched, &mut touched)?)?),
+            None => {
+                let mut tree = Tree::default();
+                for operation in self.resolve(document, matched, &mut touched)? {
+                    operation.add_to(&mut tree)?;
+                }
+                Cow::Owned(tree)
+            }
         };
         touched.extend(Application::run(&tree, document, is_insert)?);
         Ok(touched)
@@ -110,7 +113,11 @@ impl Operators {
                 }
                 Action::RenameFrom(from) => {
                     check_destination(&operation.target, from, document)?;
+                    let has_id = document.contains_key("_id");
                     if let Some(value) = take(from, document)? {
+                        if has_id && starts_with_id(&operation.target) {
+                            return Err(immutable(&operation.target.text));
+                        }
                         touched.push(from.text.clone());
                         resolved.push(Operation {
                             target: operation.target.clone(),
@@ -125,6 +132,15 @@ impl Operators {
 }
 
 impl Operation {
+    fn parse(operator: &str, path: &str, value: &Bson, context: &Context) -> Result<Self> {
+        if operator == RENAME {
+            return Self::rename(path, value);
+        }
+        let target = Target::parse(path)?;
+        let action = Action::Modify(modifier::named(operator)?(value, context)?);
+        Ok(Self { target, action })
+    }
+
     fn rename(from: &str, to: &Bson) -> Result<Self> {
         let from = Target::parse(from)?;
         let Bson::String(to) = to else {
@@ -159,6 +175,16 @@ impl Operation {
         })
     }
 
+    fn add_to(&self, tree: &mut Tree) -> Result<()> {
+        match &self.action {
+            Action::Modify(modifier) => tree.insert(&self.target, Node::Leaf(Arc::clone(modifier))),
+            Action::RenameFrom(from) => {
+                tree.insert(from, Node::Reserved)?;
+                tree.insert(&self.target, Node::Reserved)
+            }
+        }
+    }
+
     fn is_dynamic(&self) -> bool {
         self.target.is_dynamic() || matches!(self.action, Action::RenameFrom(_))
     }
@@ -166,7 +192,7 @@ impl Operation {
 
 fn fields_of<'a>(name: &str, operand: &'a Bson) -> Result<&'a Document> {
     // An unknown operator is reported before its operand.
-    if name != "$rename" {
+    if name != RENAME {
         modifier::named(name)?;
     }
     operand.as_document().ok_or_else(|| {
@@ -178,44 +204,28 @@ fn fields_of<'a>(name: &str, operand: &'a Bson) -> Result<&'a Document> {
     })
 }
 
-/// Every filter must be used, and every `$[name]` have its filter.
-fn check_filters(operations: &[Operation], filters: &ArrayFilters) -> Result<()> {
-    let mut used = BTreeSet::new();
-    for operation in operations {
-        for step in &operation.target.steps {
-            if let Step::Elements(Some(name)) = step {
-                if !filters.contains(name) {
-                    return Err(bad_value(format!(
-                        "No array filter found for identifier '{name}' in path '{}'",
-                        operation.target.text
-                    )));
-                }
-                used.insert(name.as_str());
-            }
-        }
+/// Every `$[name]` must have its filter.
+fn check_identifiers(target: &Target, filters: &ArrayFilters) -> Result<()> {
+    match target.filters().find(|name| !filters.contains(name)) {
+        Some(name) => Err(bad_value(format!(
+            "No array filter found for identifier '{name}' in path '{}'",
+            target.text
+        ))),
+        None => Ok(()),
     }
+}
+
+fn check_all_used(operations: &[Operation], filters: &ArrayFilters) -> Result<()> {
+    let used: BTreeSet<&str> = operations
+        .iter()
+        .flat_map(|operation| operation.target.filters())
+        .collect();
     match filters.names().find(|name| !used.contains(name)) {
         Some(unused) => Err(failed_to_parse(format!(
             "The array filter for identifier '{unused}' was not used in the update"
         ))),
         None => Ok(()),
     }
-}
-
-fn tree(operations: &[Operation]) -> Result<Tree> {
-    let mut tree = Tree::default();
-    for operation in operations {
-        match &operation.action {
-            Action::Modify(modifier) => {
-                tree.insert(&operation.target, Node::Leaf(Arc::clone(modifier)))?;
-            }
-            Action::RenameFrom(from) => {
-                tree.insert(from, Node::Reserved)?;
-                tree.insert(&operation.target, Node::Reserved)?;
-            }
-        }
-    }
-    Ok(tree)
 }
 
 /// Takes a field out of a document; it may not lie in an array.
@@ -268,6 +278,11 @@ fn not_viable(path: &Target) -> Error {
         Code::PATH_NOT_VIABLE,
         format!("Cannot follow the path '{}' through a value", path.text),
     )
+}
+
+/// Whether a path leads to the `_id`, or into it.
+fn starts_with_id(target: &Target) -> bool {
+    matches!(target.steps.first(), Some(Step::Name(name)) if name == "_id")
 }
 
 /// Refuses a destination in an array, if there is something to rename.
@@ -336,6 +351,10 @@ mod tests {
                 doc! { "a": [1] },
             ),
         ]);
+    }
+
+    #[test]
+    fn renames_of_elements_and_on_one_path_are_refused() {
         refused([
             (doc! { "a": 1 }, doc! { "$rename": { "a": "a" } }, 2),
             (doc! { "a": 1 }, doc! { "$rename": { "a": "a.b" } }, 2),
@@ -358,6 +377,12 @@ mod tests {
                 doc! { "$rename": { "a": "b.x" } },
                 28,
             ),
+        ]);
+    }
+
+    #[test]
+    fn renames_that_conflict_or_have_no_name_are_refused() {
+        refused([
             (
                 doc! { "a": 1, "b": 2 },
                 doc! { "$rename": { "a": "b", "b": "c" } },

@@ -216,126 +216,87 @@ fn is_descending(direction: &Bson) -> Result<bool> {
 mod tests {
     use bson::{Bson, bson, doc};
 
-    use crate::update::tests::{check, refused, run};
+    use crate::update::tests::{MISSING, check_field, refuse_field, run};
 
     #[test]
-    fn pushes_insert_then_sort_then_cut() {
-        let push = |clauses: Bson| doc! { "$push": { "a": clauses } };
-        check([
-            (doc! { "a": [1] }, push(bson!(2)), doc! { "a": [1, 2] }),
-            (doc! { "a": [1] }, push(bson!([2])), doc! { "a": [1, [2]] }),
-            (doc! {}, push(bson!(1)), doc! { "a": [1] }),
+    fn values_are_inserted() {
+        let at = |position: i64| bson!({ "$each": [8, 9], "$position": position });
+        let rows = [
+            (bson!([1]), bson!(2), bson!([1, 2])),
+            (bson!([1]), bson!([2]), bson!([1, [2]])),
+            (MISSING, bson!(1), bson!([1])),
+            (bson!([]), bson!({ "$slice": 1 }), bson!([{ "$slice": 1 }])),
+            (bson!([1]), bson!({ "$each": [2, 3] }), bson!([1, 2, 3])),
+            (bson!([1]), bson!({ "$each": [] }), bson!([1])),
+            (MISSING, bson!({ "$each": [] }), bson!([])),
+            (bson!([1, 2]), at(0), bson!([8, 9, 1, 2])),
+            (bson!([1, 2]), at(1), bson!([1, 8, 9, 2])),
+            (bson!([1, 2]), at(9), bson!([1, 2, 8, 9])),
+            (bson!([1, 2]), at(-1), bson!([1, 8, 9, 2])),
+            (bson!([1, 2]), at(-9), bson!([8, 9, 1, 2])),
+            (bson!([1, 2]), at(i64::MIN), bson!([8, 9, 1, 2])),
+            (MISSING, at(5), bson!([8, 9])),
+        ];
+        check_field("$push", rows);
+    }
+
+    #[test]
+    fn arrays_are_sorted_then_cut() {
+        let sort = |order: Bson| bson!({ "$each": [2], "$sort": order });
+        let slice = |slice: f64| bson!({ "$each": [3], "$slice": slice });
+        let rows = [
+            (bson!([3, 1]), sort(bson!(1)), bson!([1, 2, 3])),
+            (bson!([3, 1]), sort(bson!(-1.0)), bson!([3, 2, 1])),
             (
-                doc! { "a": [] },
-                push(bson!({ "$slice": 1 })),
-                doc! { "a": [{ "$slice": 1 }] },
+                bson!([{ "x": 2, "y": 1 }, { "x": 1 }, { "x": 2, "y": 0 }]),
+                sort(bson!({ "x": 1, "y": 1 })),
+                bson!([2, { "x": 1 }, { "x": 2, "y": 0 }, { "x": 2, "y": 1 }]),
             ),
+            (bson!([1, 2]), slice(1.0), bson!([1])),
+            (bson!([1, 2]), slice(-2.0), bson!([2, 3])),
+            (bson!([1, 2]), slice(9.0), bson!([1, 2, 3])),
+            (bson!([1, 2]), slice(0.0), bson!([])),
             (
-                doc! { "a": [1] },
-                push(bson!({ "$each": [2, 3] })),
-                doc! { "a": [1, 2, 3] },
+                MISSING,
+                bson!({ "$each": [2, 1], "$sort": 1, "$slice": 1 }),
+                bson!([1]),
             ),
-            (
-                doc! { "a": [1] },
-                push(bson!({ "$each": [] })),
-                doc! { "a": [1] },
-            ),
-            (
-                doc! { "a": [1] },
-                push(bson!({ "$each": [0], "$position": 0 })),
-                doc! { "a": [0, 1] },
-            ),
-            (
-                doc! { "a": [1, 2] },
-                push(bson!({ "$each": [8, 9], "$position": -1 })),
-                doc! { "a": [1, 8, 9, 2] },
-            ),
-            (
-                doc! { "a": [1] },
-                push(bson!({ "$each": [0], "$position": -9 })),
-                doc! { "a": [0, 1] },
-            ),
-            (
-                doc! { "a": [1] },
-                push(bson!({ "$each": [2], "$position": 99 })),
-                doc! { "a": [1, 2] },
-            ),
-            (
-                doc! { "a": [3] },
-                push(bson!({ "$each": [1, 2], "$sort": 1 })),
-                doc! { "a": [1, 2, 3] },
-            ),
-            (
-                doc! { "a": [1] },
-                push(bson!({ "$each": [3], "$sort": -1 })),
-                doc! { "a": [3, 1] },
-            ),
-            (
-                doc! { "a": [{ "x": 2, "y": 1 }, 5, { "x": 1 }] },
-                push(bson!({ "$each": [{ "x": 2, "y": 0 }], "$sort": { "x": 1, "y": 1 } })),
-                doc! { "a": [5, { "x": 1 }, { "x": 2, "y": 0 }, { "x": 2, "y": 1 }] },
-            ),
-            (
-                doc! { "a": [1, 2] },
-                push(bson!({ "$each": [3], "$slice": 2 })),
-                doc! { "a": [1, 2] },
-            ),
-            (
-                doc! { "a": [1, 2] },
-                push(bson!({ "$each": [3], "$slice": -2 })),
-                doc! { "a": [2, 3] },
-            ),
-            (
-                doc! { "a": [1, 2] },
-                push(bson!({ "$each": [], "$slice": 0.0 })),
-                doc! { "a": [] },
-            ),
-            (
-                doc! {},
-                push(bson!({ "$each": [2, 1], "$sort": 1, "$slice": 1 })),
-                doc! { "a": [1] },
-            ),
-        ]);
-        refused([
-            (doc! { "a": 1 }, push(bson!(1)), 2),
-            (doc! { "a": null }, push(bson!(1)), 2),
-            (doc! { "a": [] }, push(bson!({ "$each": 1 })), 2),
-            (doc! { "a": [] }, push(bson!({ "$each": [], "$xxx": 1 })), 2),
-            (
-                doc! { "a": [] },
-                push(bson!({ "$each": [], "$position": 1.5 })),
-                2,
-            ),
-            (
-                doc! { "a": [] },
-                push(bson!({ "$each": [], "$slice": f64::NAN })),
-                2,
-            ),
-            (
-                doc! { "a": [] },
-                push(bson!({ "$each": [], "$sort": 2 })),
-                2,
-            ),
-            (
-                doc! { "a": [] },
-                push(bson!({ "$each": [], "$sort": "x" })),
-                2,
-            ),
-            (
-                doc! { "a": [] },
-                push(bson!({ "$each": [], "$sort": {} })),
-                2,
-            ),
-            (
-                doc! { "a": [] },
-                push(bson!({ "$each": [], "$sort": { "x.": 1 } })),
-                2,
-            ),
-            (
-                doc! { "a": [] },
-                push(bson!({ "$each": [], "$sort": { "x": 0 } })),
-                2,
-            ),
-        ]);
+        ];
+        check_field("$push", rows);
+        // What comes of it may be the same array; it is a modification nevertheless.
+        for clauses in [slice(2.0), bson!({ "$each": [], "$sort": 1 })] {
+            let before = doc! { "a": [1, 2] };
+            let applied = run(&before, doc! { "$push": { "a": clauses } }).unwrap();
+            assert!(applied.modified);
+            assert_eq!(applied.document, before);
+        }
+    }
+
+    #[test]
+    fn wrong_clauses_are_refused() {
+        let refused = [
+            (bson!(1), bson!(1), 2),
+            (Bson::Null, bson!(1), 2),
+            (bson!([]), bson!({ "$each": 1 }), 2),
+        ];
+        refuse_field("$push", refused);
+        let clauses = [
+            ("$xxx", bson!(1)),
+            ("$position", bson!(1.5)),
+            ("$position", bson!("1")),
+            ("$slice", bson!(f64::NAN)),
+            ("$slice", bson!(f64::INFINITY)),
+            ("$sort", bson!(2)),
+            ("$sort", bson!("x")),
+            ("$sort", bson!({})),
+            ("$sort", bson!({ "x.": 1 })),
+            ("$sort", bson!({ "": 1 })),
+            ("$sort", bson!({ "x": 0 })),
+            ("$sort", bson!({ "x": "asc" })),
+        ];
+        refuse_field(
+            "$push",
+            clauses.map(|(name, value)| (bson!([]), bson!({ "$each": [], name: value }), 2)),
+        );
     }
 }

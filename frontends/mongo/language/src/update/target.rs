@@ -99,6 +99,14 @@ impl Target {
         self.steps.iter().any(|step| !matches!(step, Step::Name(_)))
     }
 
+    /// The names of the array filters that it uses.
+    pub(super) fn filters(&self) -> impl Iterator<Item = &str> {
+        self.steps.iter().filter_map(|step| match step {
+            Step::Elements(name) => name.as_deref(),
+            Step::Name(_) | Step::Matched => None,
+        })
+    }
+
     /// Whether one of the two leads to the other, or both are the same.
     pub(super) fn overlaps(&self, other: &Self) -> bool {
         self.steps.iter().zip(&other.steps).all(|(a, b)| a == b)
@@ -215,5 +223,135 @@ fn child<'a>(value: Option<&'a Bson>, name: &str) -> Option<&'a Bson> {
         Bson::Document(document) => document.get(name),
         Bson::Array(elements) => elements.get(Step::index(name)?),
         _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bson::{Bson, Document, bson, doc};
+
+    use crate::{
+        error::{Code, Result},
+        update::{
+            Applied,
+            tests::{assert_document, parse},
+        },
+    };
+
+    /// An update of a document whose field `a` is given.
+    struct Case {
+        before: Bson,
+        update: Bson,
+        filters: Vec<Document>,
+        matched: Option<usize>,
+    }
+
+    /// Sets 0 at the path.
+    fn set(before: Bson, path: &str) -> Case {
+        update(before, bson!({ "$set": { path: 0 } }))
+    }
+
+    fn update(before: Bson, update: Bson) -> Case {
+        Case {
+            before,
+            update,
+            filters: Vec::new(),
+            matched: None,
+        }
+    }
+
+    impl Case {
+        fn matched(self, position: usize) -> Self {
+            let matched = Some(position);
+            Self { matched, ..self }
+        }
+
+        fn filters<const N: usize>(self, filters: [Document; N]) -> Self {
+            let filters = filters.to_vec();
+            Self { filters, ..self }
+        }
+
+        fn run(self) -> Result<Applied> {
+            let update = parse(self.update, &self.filters)?;
+            update.apply(doc! { "a": self.before }, self.matched, false)
+        }
+
+        #[track_caller]
+        fn becomes(self, after: Bson) {
+            let applied = self.run().unwrap();
+            assert_document(&applied, &doc! { "a": after }, "update");
+        }
+
+        #[track_caller]
+        fn fails(self, code: i32) {
+            assert_eq!(self.run().unwrap_err().code, Code(code));
+        }
+    }
+
+    #[test]
+    fn a_dollar_is_where_the_query_matched() {
+        set(bson!([1, 2]), "a.$").matched(1).becomes(bson!([1, 0]));
+        let nested = set(bson!([{ "b": 1 }]), "a.$.b").matched(0);
+        nested.becomes(bson!([{ "b": 0 }]));
+        set(bson!([1, 2]), "a.$").fails(2);
+        set(bson!(5), "a.$").matched(0).fails(28);
+        let both = bson!({ "$set": { "a.$": 1, "a.0": 2 } });
+        update(bson!([7, 8]), both.clone()).matched(0).fails(40);
+        let apart = update(bson!([7, 8]), both).matched(1);
+        apart.becomes(bson!([2, 1]));
+    }
+
+    #[test]
+    fn brackets_are_all_elements() {
+        set(bson!([1, 2]), "a.$[]").becomes(bson!([0, 0]));
+        set(bson!([]), "a.$[]").becomes(bson!([]));
+        set(bson!([{ "b": 1 }, {}]), "a.$[].b").becomes(bson!([{ "b": 0 }, { "b": 0 }]));
+        set(bson!([[1, 2], [3]]), "a.$[].$[]").becomes(bson!([[0, 0], [0]]));
+        set(bson!({ "b": [1] }), "a.b.$[]").becomes(bson!({ "b": [0] }));
+        set(bson!(5), "a.$[]").fails(2);
+        set(Bson::Null, "a.$[]").fails(2);
+        set(bson!({}), "a.b.$[]").fails(2);
+        set(bson!([1]), "x.$[]").fails(2);
+        set(bson!([1]), "a.$[].b").fails(28);
+    }
+
+    #[test]
+    fn names_in_brackets_are_filters() {
+        let x = doc! { "x": { "$gte": 5 } };
+        let filtered = set(bson!([1, 5, 9]), "a.$[x]").filters([x.clone()]);
+        filtered.becomes(bson!([1, 0, 0]));
+        set(bson!([{ "b": 1 }, { "b": 9 }]), "a.$[x].b")
+            .filters([doc! { "x.b": { "$gt": 5 } }])
+            .becomes(bson!([{ "b": 1 }, { "b": 0 }]));
+        set(bson!([{ "b": [1, 9] }, { "b": [2] }]), "a.$[x].b.$[y]")
+            .filters([doc! { "x.b": 9 }, doc! { "y": { "$lt": 5 } }])
+            .becomes(bson!([{ "b": [0, 9] }, { "b": [2] }]));
+        set(bson!([1, 5]), "a.$[x]")
+            .filters([doc! { "$or": [{ "x": 1 }, { "x": 2 }] }])
+            .becomes(bson!([0, 5]));
+        let two = bson!({ "$inc": { "a.$[x]": 1 }, "$mul": { "a.$[y]": 2 } });
+        let apart = update(bson!([1, 5]), two.clone()).filters([x.clone(), doc! { "y": 1 }]);
+        apart.becomes(bson!([2, 6]));
+        let same = update(bson!([1, 5]), two).filters([x.clone(), doc! { "y": 5 }]);
+        same.fails(40);
+        set(bson!(5), "a.$[x]").filters([x]).fails(2);
+    }
+
+    #[test]
+    fn wrong_filters_are_refused() {
+        let at_x = || set(bson!([1]), "a.$[x]");
+        at_x().fails(2);
+        at_x().filters([doc! { "y": 1 }]).fails(2);
+        at_x().filters([doc! {}]).fails(9);
+        at_x().filters([doc! { "x": 1, "y": 1 }]).fails(9);
+        at_x().filters([doc! { "x": 1 }, doc! { "x": 2 }]).fails(9);
+        at_x()
+            .filters([doc! { "$text": { "$search": "x" } }])
+            .fails(2);
+        set(bson!([1]), "a").filters([doc! { "y": 1 }]).fails(9);
+        let number = set(bson!([1]), "a.$[1x]");
+        number.filters([doc! { "1x": 1 }]).fails(2);
+        let capital = set(bson!([1]), "a.$[X]");
+        capital.filters([doc! { "X": 1 }]).fails(2);
     }
 }

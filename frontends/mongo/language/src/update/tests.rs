@@ -63,6 +63,32 @@ pub(super) fn refused(rows: impl IntoIterator<Item = (Document, Document, i32)>)
     }
 }
 
+/// Stands for a field that is not there.
+pub(super) const MISSING: Bson = Bson::Undefined;
+
+fn with_field(value: Bson) -> Document {
+    if value == MISSING {
+        return Document::new();
+    }
+    doc! { "a": value }
+}
+
+/// As [`check`], of one operator: the value of a field, the operand, and the value after.
+pub(super) fn check_field(operator: &str, rows: impl IntoIterator<Item = (Bson, Bson, Bson)>) {
+    check(rows.into_iter().map(|(before, operand, after)| {
+        let update = doc! { operator: { "a": operand } };
+        (with_field(before), update, with_field(after))
+    }));
+}
+
+/// As [`refused`], of one operator.
+pub(super) fn refuse_field(operator: &str, rows: impl IntoIterator<Item = (Bson, Bson, i32)>) {
+    refused(rows.into_iter().map(|(before, operand, code)| {
+        let update = doc! { operator: { "a": operand } };
+        (with_field(before), update, code)
+    }));
+}
+
 #[test]
 fn new_fields_come_in_the_order_of_their_paths() {
     check([

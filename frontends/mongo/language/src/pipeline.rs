@@ -1,1 +1,0 @@
-//! Aggregation pipelines: stages parsed once, run over a stream of documents.

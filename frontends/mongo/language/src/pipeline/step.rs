@@ -1,0 +1,72 @@
+//! Stages that need nothing but the documents before them.
+
+use bson::Document;
+
+use super::environment::{BoxFuture, Source};
+use crate::error::Result;
+
+/// A stage in the midst of its work.
+pub(crate) trait Step: Send {
+    /// Takes a document, and gives what it gives for it.
+    fn take(&mut self, document: Document, output: &mut Vec<Document>) -> Result<()>;
+
+    /// Whether no later document makes a difference.
+    fn is_done(&self) -> bool {
+        false
+    }
+
+    /// Called after the last document until it gives nothing more: a part of what was held back.
+    fn drain(&mut self, _output: &mut Vec<Document>) -> Result<()> {
+        Ok(())
+    }
+}
+
+/// A stage and where its documents come from.
+pub(crate) struct Running<S> {
+    input: Box<dyn Source>,
+    step: S,
+    ended: bool,
+}
+
+impl<S: Step + 'static> Running<S> {
+    /// The stage over its input, as a source.
+    pub(crate) fn over(input: Box<dyn Source>, step: S) -> Box<dyn Source> {
+        Box::new(Self {
+            input,
+            step,
+            ended: false,
+        })
+    }
+
+    async fn next(&mut self) -> Result<Option<Vec<Document>>> {
+        let mut output = Vec::new();
+        while !self.ended {
+            let batch = if self.step.is_done() {
+                None
+            } else {
+                self.input.next_batch().await?
+            };
+            match batch {
+                Some(documents) => {
+                    for document in documents {
+                        if !self.step.is_done() {
+                            self.step.take(document, &mut output)?;
+                        }
+                    }
+                }
+                None => self.ended = true,
+            }
+            if !output.is_empty() {
+                return Ok(Some(output));
+            }
+        }
+        self.step.drain(&mut output)?;
+        Ok((!output.is_empty()).then_some(output))
+    }
+}
+
+impl<S: Step + 'static> Source for Running<S> {
+    fn next_batch(&mut self) -> BoxFuture<'_, Result<Option<Vec<Document>>>> {
+        Box::pin(self.next())
+    }
+}

@@ -1,0 +1,198 @@
+//! What pipelines see of the server: other collections to read, and places to write to.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use tessera_core::Transaction;
+use tessera_core::throughput::Meter;
+use tessera_mongo_language::error::{Error, Result as LanguageResult};
+use tessera_mongo_language::pipeline::{
+    self, BoxFuture, Documents, Merge, Out, Pipeline, Source, SystemStage,
+};
+
+use crate::aggregate::source::CollectionSource;
+use crate::aggregate::{Aggregation, leading, merge, out, system_stages};
+use crate::collection::Namespace;
+use crate::data::Data;
+use crate::failure::{Failure, Result};
+use crate::plan::Hint;
+use crate::service::Service;
+use crate::session::Session;
+use crate::sharding::config;
+use crate::write::target::Target;
+
+/// A session's transaction while a pipeline reads in it.
+pub(crate) type Shared = Arc<tokio::sync::Mutex<Transaction>>;
+
+/// What is around a pipeline.
+pub(crate) struct Environment {
+    pub(crate) data: Data,
+    pub(crate) service: Arc<Service>,
+    pub(crate) database: String,
+    /// The collection that the command names.
+    pub(crate) namespace: Option<Namespace>,
+    pub(crate) bypass_validation: bool,
+    /// The transaction that all of it reads in, if the command belongs to one.
+    transaction: Option<Shared>,
+    meters: Mutex<Vec<Meter>>,
+}
+
+impl Environment {
+    pub(crate) fn new(
+        service: &Arc<Service>,
+        (database, namespace): (&str, Option<Namespace>),
+        bypass_validation: bool,
+        transaction: Option<Shared>,
+    ) -> Self {
+        Self {
+            data: service.data.clone(),
+            service: Arc::clone(service),
+            database: database.to_owned(),
+            namespace,
+            bypass_validation,
+            transaction,
+            meters: Mutex::default(),
+        }
+    }
+
+    /// Runs something that reads, in the command's transaction or in one of its own.
+    pub(crate) async fn with_transaction<T>(
+        &self,
+        read: impl AsyncFnOnce(&mut Transaction) -> Result<T>,
+    ) -> Result<T> {
+        match &self.transaction {
+            Some(shared) => read(&mut *shared.lock().await).await,
+            None => {
+                let mut transaction = self.data.store.begin().await?;
+                let done = read(&mut transaction).await;
+                let mut meters = self.meters.lock().unwrap_or_else(PoisonError::into_inner);
+                meters.push(transaction.meter().clone());
+                done
+            }
+        }
+    }
+
+    pub(crate) async fn target(&self, namespace: &Namespace) -> Result<Option<Target>> {
+        let data = &self.data;
+        self.with_transaction(async |transaction| Target::find(data, transaction, namespace).await)
+            .await
+    }
+
+    /// Adds what was read so far to the charge of the running command.
+    pub(crate) fn settle(&self, session: &mut Session) {
+        let mut meters = self.meters.lock().unwrap_or_else(PoisonError::into_inner);
+        for meter in meters.drain(..) {
+            session.spent(&meter);
+        }
+    }
+
+    /// Forgets what was read between two commands of a cursor.
+    pub(crate) fn forget_meters(&self) {
+        self.meters
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clear();
+    }
+
+    /// The full name of a collection that a stage names.
+    pub(crate) fn resolve(&self, namespace: &pipeline::Namespace) -> Namespace {
+        let database = namespace.database.as_deref().unwrap_or(&self.database);
+        Namespace::unchecked(database, &namespace.collection)
+    }
+}
+
+/// An environment that stages may hold on to.
+#[derive(Clone)]
+pub(crate) struct Handle(pub(crate) Arc<Environment>);
+
+impl pipeline::Environment for Handle {
+    fn aggregate<'a>(
+        &'a self,
+        namespace: Option<&'a pipeline::Namespace>,
+        pipeline: Pipeline,
+    ) -> BoxFuture<'a, LanguageResult<Box<dyn Source>>> {
+        Box::pin(async move {
+            let read = self.read(namespace, pipeline);
+            read.await.map_err(language_error)
+        })
+    }
+
+    fn system<'a>(
+        &'a self,
+        stage: &'a SystemStage,
+    ) -> BoxFuture<'a, LanguageResult<Box<dyn Source>>> {
+        Box::pin(async move {
+            let documents = system_stages::answer(&self.0, stage).await;
+            let documents = documents.map_err(language_error)?;
+            Ok(Box::new(Documents::new(documents)) as Box<dyn Source>)
+        })
+    }
+
+    fn out<'a>(
+        &'a self,
+        target: &'a Out,
+        documents: Box<dyn Source>,
+    ) -> BoxFuture<'a, LanguageResult<()>> {
+        Box::pin(async move {
+            let written = out::replace(&self.0, target, documents).await;
+            written.map_err(language_error)
+        })
+    }
+
+    fn merge<'a>(
+        &'a self,
+        merge: &'a Merge,
+        documents: Vec<bson::Document>,
+    ) -> BoxFuture<'a, LanguageResult<()>> {
+        Box::pin(async move {
+            let merged = merge::merge(&self.0, merge, documents).await;
+            merged.map_err(language_error)
+        })
+    }
+}
+
+impl Handle {
+    /// Runs a pipeline within a stage over another collection.
+    async fn read(
+        &self,
+        namespace: Option<&pipeline::Namespace>,
+        pipeline: Pipeline,
+    ) -> Result<Box<dyn Source>> {
+        let shared: Arc<dyn pipeline::Environment> = Arc::new(self.clone());
+        let empty = || Box::new(Documents::default());
+        let Some(namespace) = namespace else {
+            return Ok(pipeline.run(empty(), &shared));
+        };
+        let namespace = self.0.resolve(namespace);
+        if let Some(computed) = config::documents(&self.0.service, &namespace).await? {
+            return Ok(pipeline.run(Box::new(Documents::new(computed)), &shared));
+        }
+        let Some(target) = self.0.target(&namespace).await? else {
+            return Ok(pipeline.run(empty(), &shared));
+        };
+        let aggregation = Aggregation {
+            namespace: Some(namespace),
+            stages: Vec::new(),
+            context: pipeline.context().clone(),
+            hint: Hint::None,
+            allow_disk_use: true,
+        };
+        if target.collection.view.is_some() {
+            let below = aggregation.below_view(&self.0, &target).await?;
+            let source = Box::pin(below.open(self)).await?;
+            return Ok(pipeline.run(source, &shared));
+        }
+        // A filter at the start is given to the planner; it stays in the pipeline as well.
+        let mut query = leading(&aggregation)?.query;
+        if let Some(pipeline::Stage::Match(filter)) = pipeline.stages().first() {
+            query.filter_document = filter.to_document();
+            query.filter = filter.clone();
+        }
+        let source = CollectionSource::new(&self.0, target, query).await?;
+        Ok(pipeline.run(Box::new(source), &shared))
+    }
+}
+
+/// The language's error in a failure; what only replies carry is lost.
+fn language_error(failure: Failure) -> Error {
+    failure.error
+}

@@ -1,0 +1,272 @@
+//! `aggregate`: documents through a pipeline.
+
+use std::sync::Arc;
+
+use bson::{Bson, RawBsonRef};
+use tessera_mongo_language::error::{Code, Error, failed_to_parse, type_mismatch};
+use tessera_mongo_language::pipeline::Pipeline;
+
+use crate::access::{Access, Action, Need};
+use crate::aggregate::environment::{Environment, Handle};
+use crate::aggregate::{Aggregation, PipelineRows, check_collectionless};
+use crate::batch::{Batch, FIRST_BATCH, Turn};
+use crate::collection::Namespace;
+use crate::command::Command;
+use crate::commands::{asked, explain};
+use crate::cursor::Cursor;
+use crate::failure::{Failure, Result};
+use crate::fields::{
+    ANY, ARRAY, BOOL_OR_NUMBER, DOCUMENT, Field, Fields, STRING_OR_DOCUMENT, optional, required,
+};
+use crate::listing;
+use crate::reply::Reply;
+use crate::request::Request;
+use crate::service::Service;
+use crate::session::Session;
+
+pub(crate) const COMMANDS: &[Command] = &[
+    Command::new(
+        "aggregate",
+        "Runs documents through a pipeline.",
+        Access::Decide(needs),
+        |service, session, request| Box::pin(run(service, session, request)),
+    )
+    .in_transactions()
+    .reads()
+    .writes()
+    .stable(),
+    Command::new(
+        "mapReduce",
+        "Is not supported: aggregate does what it did.",
+        Access::Collection(&[Action::Find]),
+        |_, _, _| {
+            Box::pin(async {
+                let message = "mapReduce is not supported: use an aggregation pipeline";
+                Err(Failure::new(Code::COMMAND_NOT_SUPPORTED, message))
+            })
+        },
+    )
+    .also(&["mapreduce"]),
+];
+
+pub(crate) const FIELDS: &[Field] = &[
+    required("pipeline", ARRAY),
+    optional("cursor", DOCUMENT),
+    optional("explain", BOOL_OR_NUMBER),
+    optional("allowDiskUse", BOOL_OR_NUMBER),
+    optional("bypassDocumentValidation", BOOL_OR_NUMBER),
+    optional("collation", DOCUMENT),
+    optional("hint", STRING_OR_DOCUMENT),
+    optional("let", DOCUMENT),
+    optional("collectionUUID", ANY),
+    optional("isMapReduceCommand", BOOL_OR_NUMBER),
+    optional("fromMongos", BOOL_OR_NUMBER),
+    optional("fromRouter", BOOL_OR_NUMBER),
+    optional("needsMerge", BOOL_OR_NUMBER),
+    optional("exchange", DOCUMENT),
+    optional("runtimeConstants", DOCUMENT),
+    optional("legacyRuntimeConstants", DOCUMENT),
+    optional("querySettings", DOCUMENT),
+    optional("includeQueryStatsMetrics", BOOL_OR_NUMBER),
+    optional("encryptionInformation", ANY),
+    optional("passthroughToShard", DOCUMENT),
+    optional("resumeToken", ANY),
+    optional("requestReshardingResumeToken", BOOL_OR_NUMBER),
+];
+
+/// What a pipeline needs to read and to write.
+fn needs(request: &Request<'_>) -> Result<Vec<Need>> {
+    let name = request.argument().as_str().unwrap_or("$cmd.aggregate");
+    let mut needs = vec![Need::on_collection(Action::Find, request.database, name)];
+    let stages = match request.body.get("pipeline") {
+        Ok(Some(RawBsonRef::Array(stages))) => stages,
+        _ => return Ok(needs),
+    };
+    for stage in stages {
+        let Some(stage) = stage?.as_document() else {
+            continue;
+        };
+        for element in stage.iter_elements() {
+            let element = element?;
+            if !["$out", "$merge"].contains(&element.key().as_str()) {
+                continue;
+            }
+            let (database, collection) = written(request.database, element.value()?);
+            for action in [Action::Insert, Action::Update, Action::Remove] {
+                needs.push(Need::on_collection(action, &database, &collection));
+            }
+        }
+    }
+    Ok(needs)
+}
+
+/// Where `$out` or `$merge` writes.
+fn written(database: &str, argument: RawBsonRef<'_>) -> (String, String) {
+    let text =
+        |value: Option<RawBsonRef<'_>>| value.and_then(|value| Some(value.as_str()?.to_owned()));
+    match argument {
+        RawBsonRef::String(name) => (database.to_owned(), name.to_owned()),
+        RawBsonRef::Document(options) => {
+            let into = options.get("into").ok().flatten();
+            match into {
+                Some(into) => written(database, into),
+                None => (
+                    text(options.get("db").ok().flatten()).unwrap_or(database.to_owned()),
+                    text(options.get("coll").ok().flatten()).unwrap_or_default(),
+                ),
+            }
+        }
+        _ => (database.to_owned(), String::new()),
+    }
+}
+
+async fn run(service: &Service, session: &mut Session, request: &Request<'_>) -> Result<Reply> {
+    let fields = Fields::of(request, FIELDS)?;
+    if fields.bool("explain").unwrap_or(false) {
+        return explain::aggregate(service, session, (request, &fields), "queryPlanner").await;
+    }
+    let Some(cursor) = fields.document("cursor") else {
+        let message =
+            "The 'cursor' option is required, except for aggregate with the explain argument";
+        return Err(failed_to_parse(message).into());
+    };
+    let size = listing::batch_size(Some(cursor))?.unwrap_or(FIRST_BATCH);
+    let aggregation = read(service, request, &fields).await?;
+    let shown = match &aggregation.namespace {
+        Some(namespace) => namespace.to_string(),
+        None => format!("{}.$cmd.aggregate", request.database),
+    };
+    let bypass = fields.bool("bypassDocumentValidation").unwrap_or(false);
+    open(session, request, (aggregation, bypass), (size, &shown)).await
+}
+
+/// Runs an aggregation and answers its first batch.
+pub(crate) async fn open(
+    session: &mut Session,
+    request: &Request<'_>,
+    (aggregation, bypass): (Aggregation, bool),
+    (size, shown): (usize, &str),
+) -> Result<Reply> {
+    let service = session.service();
+    let data = service.data.clone();
+    let pipeline = Pipeline::parse(&aggregation.stages, &aggregation.context)?;
+    let writes = pipeline.writes().is_some();
+    let mut scope = data.transactions.scope(&data, request).await?;
+    if writes && scope.is_joined() {
+        let message = "a pipeline in a transaction cannot write";
+        return Err(Failure::new(
+            Code::OPERATION_NOT_SUPPORTED_IN_TRANSACTION,
+            message,
+        ));
+    }
+    let lent = scope.lend(&data).await?;
+    let namespace = aggregation.namespace.clone();
+    let at = (request.database, namespace);
+    let environment = Environment::new(&service, at, bypass, lent.clone());
+    let environment = Arc::new(environment);
+    let handle = Handle(Arc::clone(&environment));
+    let mut batch = Batch::new();
+    let opened = async {
+        let source = aggregation.open(&handle).await?;
+        let mut rows = PipelineRows::new(source, Arc::clone(&environment));
+        if writes || lent.is_some() {
+            rows.read_all().await?;
+        }
+        let done = rows.take(&mut batch, size).await?;
+        Ok::<_, Failure>((rows, done))
+    };
+    let opened = opened.await;
+    environment.settle(session);
+    if let Some(lent) = lent {
+        drop(handle);
+        scope.take_back(lent)?;
+    }
+    let (rows, done) = opened?;
+    scope.succeed();
+    let id = if done {
+        0
+    } else {
+        data.cursors.keep(Cursor {
+            namespace: shown.to_owned(),
+            rows: Box::new(rows),
+            session: request.generic.session,
+            transaction: request
+                .generic
+                .transaction_number
+                .filter(|_| request.in_transaction()),
+            never_expires: false,
+            tail: None,
+            command: asked::owned(request.body)?,
+        })?
+    };
+    Ok(batch.reply(Turn::First, id, shown)?.into())
+}
+
+/// The aggregation that a command asks for.
+pub(crate) async fn read(
+    service: &Service,
+    request: &Request<'_>,
+    fields: &Fields<'_>,
+) -> Result<Aggregation> {
+    let namespace = match request.argument() {
+        RawBsonRef::String(_) => Some(Namespace::new(request.database, request.collection()?)?),
+        number if crate::fields::float(number).is_some() => {
+            if crate::fields::float(number) != Some(1.0) {
+                let message = "Invalid command format: the 'aggregate' field must specify a \
+                               collection name or 1";
+                return Err(failed_to_parse(message).into());
+            }
+            None
+        }
+        other => {
+            let found = crate::fields::type_name(other.element_type());
+            let message = format!("collection name has invalid type {found}");
+            return Err(Error::new(Code::INVALID_NAMESPACE, message).into());
+        }
+    };
+    let stages = stages(fields)?;
+    let own = match &namespace {
+        None => None,
+        Some(namespace) => {
+            let mut transaction = service.store.begin().await?;
+            let data = &service.data;
+            let target =
+                crate::write::target::Target::find(data, &mut transaction, namespace).await?;
+            let uuid = fields.get("collectionUUID");
+            crate::commands::create::check_uuid(namespace, uuid, target.as_ref())?;
+            target
+        }
+    };
+    let own = own.as_ref().map(|target| &*target.collection);
+    let collation = asked::collation(fields.document("collation"), own)?;
+    if let Some(own) = own.filter(|own| own.view.is_some())
+        && own.collation != collation
+    {
+        let message = "Cannot override a view's default collation";
+        return Err(Error::new(Code::OPTION_NOT_SUPPORTED_ON_VIEW, message).into());
+    }
+    let aggregation = Aggregation {
+        namespace,
+        stages,
+        context: asked::context(service, collation, fields.document("let"))?,
+        hint: asked::hint(fields.get("hint"))?,
+        allow_disk_use: fields.bool("allowDiskUse").unwrap_or(true),
+    };
+    if aggregation.namespace.is_none() {
+        check_collectionless(&aggregation)?;
+    }
+    Ok(aggregation)
+}
+
+fn stages(fields: &Fields<'_>) -> Result<Vec<Bson>> {
+    let mut stages = Vec::new();
+    for stage in fields.array("pipeline").into_iter().flatten() {
+        let stage = asked::value(stage?)?;
+        if !matches!(stage, Bson::Document(_)) {
+            let message = "Each element of the 'pipeline' array must be an object";
+            return Err(type_mismatch(message).into());
+        }
+        stages.push(stage);
+    }
+    Ok(stages)
+}
