@@ -126,11 +126,6 @@ impl WriteConcern {
             timeout_ms,
         })
     }
-
-    /// Whether the client wants to know how the write went.
-    pub(crate) fn is_acknowledged(&self) -> bool {
-        self.w != Acknowledgement::Members(0)
-    }
 }
 
 /// Where a concern came from, as members of a cluster tell each other.

@@ -36,10 +36,10 @@ pub(crate) async fn serve(service: Arc<Service>, connection: Connection) {
         activity,
         peer,
         id,
-        tls,
         shutdown,
+        ..
     } = connection;
-    let session = Session::new(&service, (id, peer, tls), shutdown.clone());
+    let session = Session::new(&service, (id, peer), shutdown.clone());
     let mut connection = Served {
         service,
         session,

@@ -1,15 +1,18 @@
 //! How often each command ran and failed, and what came and went: for `serverStatus` and `top`.
 
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use bson::{Document, doc};
-use dashmap::DashMap;
+
+use crate::commands;
 
 /// Counts since the start.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Counters {
-    commands: DashMap<&'static str, Count>,
+    /// A row for each command there is, so that counting needs no lock.
+    commands: BTreeMap<&'static str, Row>,
     pub(crate) requests: AtomicU64,
     pub(crate) bytes_in: AtomicU64,
     pub(crate) bytes_out: AtomicU64,
@@ -23,34 +26,62 @@ pub(crate) struct Count {
     pub(crate) micros: u64,
 }
 
+#[derive(Debug, Default)]
+struct Row {
+    total: AtomicU64,
+    failed: AtomicU64,
+    micros: AtomicU64,
+}
+
+impl Row {
+    fn read(&self) -> Count {
+        Count {
+            total: self.total.load(Ordering::Relaxed),
+            failed: self.failed.load(Ordering::Relaxed),
+            micros: self.micros.load(Ordering::Relaxed),
+        }
+    }
+}
+
+impl Default for Counters {
+    fn default() -> Self {
+        Self {
+            commands: commands::all()
+                .map(|command| (command.name, Row::default()))
+                .collect(),
+            requests: AtomicU64::default(),
+            bytes_in: AtomicU64::default(),
+            bytes_out: AtomicU64::default(),
+        }
+    }
+}
+
 impl Counters {
     pub(crate) fn ran(&self, command: &'static str, failed: bool, took: Duration) {
-        let mut count = self.commands.entry(command).or_default();
-        count.total += 1;
-        count.failed += u64::from(failed);
-        count.micros += u64::try_from(took.as_micros()).unwrap_or(u64::MAX);
+        let Some(row) = self.commands.get(command) else {
+            return;
+        };
+        let micros = u64::try_from(took.as_micros()).unwrap_or(u64::MAX);
+        row.total.fetch_add(1, Ordering::Relaxed);
+        row.failed.fetch_add(u64::from(failed), Ordering::Relaxed);
+        row.micros.fetch_add(micros, Ordering::Relaxed);
     }
 
     pub(crate) fn of(&self, command: &str) -> Count {
         self.commands
             .get(command)
-            .map_or_else(Count::default, |count| *count)
+            .map_or_else(Count::default, Row::read)
     }
 
     /// Every command that ran, as `serverStatus` shows it.
     pub(crate) fn to_document(&self) -> Document {
-        let mut rows: Vec<_> = self
-            .commands
-            .iter()
-            .map(|row| (*row.key(), *row.value()))
-            .collect();
-        rows.sort_unstable_by_key(|(name, _)| *name);
         let mut document = Document::new();
-        for (name, count) in rows {
-            document.insert(
-                name,
-                doc! { "failed": signed(count.failed), "total": signed(count.total) },
-            );
+        for (name, row) in &self.commands {
+            let Count { failed, total, .. } = row.read();
+            if total > 0 {
+                let counts = doc! { "failed": signed(failed), "total": signed(total) };
+                document.insert(*name, counts);
+            }
         }
         document
     }
@@ -64,7 +95,7 @@ impl Counters {
             ("delete", &["delete"]),
             ("getmore", &["getMore"]),
         ];
-        let mut rest: u64 = self.commands.iter().map(|row| row.total).sum();
+        let mut rest: u64 = self.commands.values().map(|row| row.read().total).sum();
         let mut document = Document::new();
         for (kind, commands) in KINDS {
             let total: u64 = commands.iter().map(|command| self.of(command).total).sum();

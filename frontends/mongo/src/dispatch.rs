@@ -13,7 +13,7 @@ use crate::access;
 use crate::cluster_time::complete;
 use crate::command::Command;
 use crate::commands;
-use crate::counters::{self};
+use crate::counters;
 use crate::fail_point::Effect;
 use crate::failure::{Failure, Result};
 use crate::labels;
@@ -166,7 +166,6 @@ async fn run(
     place.begin(Running {
         id: service.connections.next_operation(),
         name: command.name,
-        database: request.database.to_owned(),
         body: packet.slice_ref(request.body.as_bytes()),
         began: Instant::now(),
         session: key,

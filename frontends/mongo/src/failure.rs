@@ -1,6 +1,7 @@
 //! Why a command failed: the language's error with what only a reply can say (labels, further
 //! fields), and the one place where the core's errors become MongoDB's codes.
 
+use std::ops::{Deref, DerefMut};
 use std::time::Duration;
 
 use bson::{Bson, Document};
@@ -13,9 +14,13 @@ pub(crate) type Result<T> = std::result::Result<T, Failure>;
 /// Cosmos DB's code for a request beyond the provisioned throughput. MongoDB itself has none.
 pub(crate) const REQUEST_RATE_TOO_LARGE: Code = Code(16500);
 
-/// A failed command.
+/// A failed command. Failures are rare, so that they may cost an allocation and results stay small.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Failure {
+pub(crate) struct Failure(Box<Parts>);
+
+/// What a failure is made of.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Parts {
     pub(crate) error: Error,
     /// Labels that the place of failure knows. The dispatcher adds those that follow from the code.
     pub(crate) labels: Vec<&'static str>,
@@ -49,14 +54,28 @@ impl Failure {
     }
 }
 
+impl Deref for Failure {
+    type Target = Parts;
+
+    fn deref(&self) -> &Parts {
+        &self.0
+    }
+}
+
+impl DerefMut for Failure {
+    fn deref_mut(&mut self) -> &mut Parts {
+        &mut self.0
+    }
+}
+
 impl From<Error> for Failure {
     fn from(error: Error) -> Self {
-        Self {
+        Self(Box::new(Parts {
             error,
             labels: Vec::new(),
             fields: Document::new(),
             retry_after: None,
-        }
+        }))
     }
 }
 
@@ -97,10 +116,9 @@ fn throttled(retry_after: Duration) -> Failure {
          provisioned for this second is used up. Please retry after the time given.'",
         retry_after.as_millis()
     );
-    Failure {
-        retry_after: Some(retry_after),
-        ..Failure::new(REQUEST_RATE_TOO_LARGE, message)
-    }
+    let mut failure = Failure::new(REQUEST_RATE_TOO_LARGE, message);
+    failure.retry_after = Some(retry_after);
+    failure
 }
 
 impl StatementError for Failure {

@@ -37,7 +37,6 @@ pub(crate) const DOCUMENT_OR_ARRAY: Kind =
     Kind(&[ElementType::EmbeddedDocument, ElementType::Array]);
 pub(crate) const STRING_OR_DOCUMENT: Kind =
     Kind(&[ElementType::String, ElementType::EmbeddedDocument]);
-pub(crate) const STRING_OR_ARRAY: Kind = Kind(&[ElementType::String, ElementType::Array]);
 pub(crate) const BINARY: Kind = Kind(&[ElementType::Binary]);
 pub(crate) const TIMESTAMP: Kind = Kind(&[ElementType::Timestamp]);
 
@@ -223,9 +222,9 @@ pub(crate) fn exact(value: RawBsonRef<'_>) -> Option<i64> {
         RawBsonRef::Int32(_) | RawBsonRef::Int64(_) => whole(value),
         other => {
             let number = float(other)?;
-            let in_range =
-                number >= -9_223_372_036_854_775_808.0 && number < 9_223_372_036_854_775_808.0;
-            (number.fract() == 0.0 && in_range).then(|| whole(other))?
+            let fits =
+                (-9_223_372_036_854_775_808.0..9_223_372_036_854_775_808.0).contains(&number);
+            (number.fract() == 0.0 && fits).then(|| whole(other))?
         }
     }
 }

@@ -27,7 +27,6 @@ pub(crate) struct Connections {
 pub(crate) struct Place {
     pub(crate) connection: u64,
     pub(crate) peer: SocketAddr,
-    pub(crate) tls: bool,
     state: Mutex<State>,
     kill: Notify,
 }
@@ -44,7 +43,6 @@ struct State {
 pub(crate) struct Running {
     pub(crate) id: u32,
     pub(crate) name: &'static str,
-    pub(crate) database: String,
     /// The command's document, as it was sent.
     pub(crate) body: Bytes,
     pub(crate) began: Instant,
@@ -62,11 +60,10 @@ pub(crate) struct Seen {
 
 impl Connections {
     /// Notes a new connection.
-    pub(crate) fn open(&self, connection: u64, peer: SocketAddr, tls: bool) -> Arc<Place> {
+    pub(crate) fn open(&self, connection: u64, peer: SocketAddr) -> Arc<Place> {
         let place = Arc::new(Place {
             connection,
             peer,
-            tls,
             state: Mutex::default(),
             kill: Notify::new(),
         });
@@ -78,10 +75,6 @@ impl Connections {
     /// Forgets a connection.
     pub(crate) fn close(&self, connection: u64) {
         self.open.remove(&connection);
-    }
-
-    pub(crate) fn current(&self) -> usize {
-        self.open.len()
     }
 
     pub(crate) fn total_created(&self) -> u64 {
@@ -183,7 +176,6 @@ mod tests {
         Running {
             id,
             name: "find",
-            database: "test".to_owned(),
             body: Bytes::new(),
             began: Instant::now(),
             session: None,
@@ -195,10 +187,7 @@ mod tests {
     async fn only_the_command_that_is_meant_is_killed() {
         let connections = Connections::default();
         let peer = "127.0.0.1:1".parse().unwrap();
-        let (one, two) = (
-            connections.open(1, peer, false),
-            connections.open(2, peer, false),
-        );
+        let (one, two) = (connections.open(1, peer), connections.open(2, peer));
         one.begin(running(7));
         two.begin(running(8));
         assert!(!connections.kill(9));
@@ -212,6 +201,9 @@ mod tests {
         let waited = tokio::time::timeout(Duration::from_millis(10), two.killed()).await;
         assert!(waited.is_err());
         connections.close(1);
-        assert_eq!((connections.current(), connections.total_created()), (1, 2));
+        assert_eq!(
+            (connections.all().len(), connections.total_created()),
+            (1, 2)
+        );
     }
 }

@@ -7,7 +7,7 @@ use tessera_mongo_language::error::Code;
 use crate::command::Command;
 use crate::concern::Acknowledgement;
 use crate::fail_point::Effect;
-use crate::failure::{Failure, Result};
+use crate::failure::{Failure, Parts, Result};
 use crate::labels;
 use crate::request::Request;
 
@@ -58,12 +58,12 @@ impl From<RawDocumentBuf> for Reply {
 
 /// The reply of a command that failed, whole.
 pub(crate) fn of_failure(failure: &Failure) -> Document {
-    let Failure {
+    let Parts {
         error,
         labels,
         fields,
         ..
-    } = failure;
+    } = &**failure;
     let mut reply = doc! {
         "ok": 0.0,
         "errmsg": &error.message,

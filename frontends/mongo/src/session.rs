@@ -20,7 +20,6 @@ pub(crate) struct Session {
     /// The connection's number in this process.
     pub(crate) connection: u64,
     pub(crate) peer: SocketAddr,
-    pub(crate) tls: bool,
     /// What the client said of itself in its first hello.
     pub(crate) client: Option<Document>,
     /// Whether the client said that it backs off when it is told that the server is overloaded.
@@ -51,18 +50,17 @@ pub(crate) struct LastCommand {
 impl Session {
     pub(crate) fn new(
         service: &Arc<Service>,
-        (connection, peer, tls): (u64, SocketAddr, bool),
+        (connection, peer): (u64, SocketAddr),
         shutdown: Shutdown,
     ) -> Self {
         Self {
             connection,
             peer,
-            tls,
             client: None,
             understands_overload: false,
             compressors: Vec::new(),
             login: Login::default(),
-            place: service.connections.open(connection, peer, tls),
+            place: service.connections.open(connection, peer),
             shutdown,
             more_to_come: false,
             charge: Charge::default(),

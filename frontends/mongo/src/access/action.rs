@@ -14,7 +14,7 @@ macro_rules! actions {
 }
 
 actions! {
-    AnyAction "anyAction",
+    Anything "anyAction",
     // data
     Find "find",
     Insert "insert",

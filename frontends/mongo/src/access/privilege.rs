@@ -110,7 +110,7 @@ impl Privilege {
     }
 
     pub(crate) fn allows(&self, need: &Need) -> bool {
-        let acts = self.actions.contains(&need.action) || self.actions.contains(&Action::AnyAction);
+        let acts = self.actions.contains(&need.action) || self.actions.contains(&Action::Anything);
         acts && self.pattern.matches(&need.on)
     }
 

@@ -348,12 +348,12 @@ const ROLES: &[Row] = &[
     Row {
         name: "root",
         admin_only: true,
-        grants: &[(Everything, &[&[AnyAction]])],
+        grants: &[(Everything, &[&[Anything]])],
     },
     Row {
         name: "__system",
         admin_only: true,
-        grants: &[(Everything, &[&[AnyAction]])],
+        grants: &[(Everything, &[&[Anything]])],
     },
 ];
 const SYSTEM_USERS: Scope = OwnCollection("system.users");

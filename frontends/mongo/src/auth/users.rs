@@ -106,7 +106,7 @@ impl Users {
                 users.push(user);
             }
         }
-        users.sort_by(|one, other| one.name.id().cmp(&other.name.id()));
+        users.sort_by_key(|user| user.name.id());
         Ok(users)
     }
 

@@ -57,7 +57,7 @@ pub(crate) const COMMANDS: &[Command] = &[
     ),
 ];
 
-async fn start(service: &Service, session: &mut Session, request: &Request<'_>) -> Result<Reply> {
+async fn start(service: &Service, session: &Session, request: &Request<'_>) -> Result<Reply> {
     Fields::of(request, &[])?;
     let id = SessionId::random();
     let owner = session.login.owner();
@@ -101,7 +101,7 @@ fn sessions(request: &Request<'_>, owner: Owner) -> Result<Vec<SessionKey>> {
     Ok(keys)
 }
 
-async fn refresh(service: &Service, session: &mut Session, request: &Request<'_>) -> Result<Reply> {
+async fn refresh(service: &Service, session: &Session, request: &Request<'_>) -> Result<Reply> {
     Fields::of(request, &[])?;
     let now_ms = service.store.clock().now_ms();
     for key in sessions(request, session.login.owner())? {
@@ -110,13 +110,13 @@ async fn refresh(service: &Service, session: &mut Session, request: &Request<'_>
     Ok(Reply::ok())
 }
 
-async fn end(service: &Service, session: &mut Session, request: &Request<'_>) -> Result<Reply> {
+async fn end(service: &Service, session: &Session, request: &Request<'_>) -> Result<Reply> {
     Fields::of(request, &[])?;
     service.end_sessions(&sessions(request, session.login.owner())?);
     Ok(Reply::ok())
 }
 
-async fn kill(service: &Service, session: &mut Session, request: &Request<'_>) -> Result<Reply> {
+async fn kill(service: &Service, session: &Session, request: &Request<'_>) -> Result<Reply> {
     Fields::of(request, &[])?;
     let owner = session.login.owner();
     let mut named = sessions(request, owner)?;
@@ -154,11 +154,7 @@ fn owner_of(path: &str, document: &bson::RawDocument) -> Result<Owner> {
     Ok(Owner::of(&name))
 }
 
-async fn kill_all(
-    service: &Service,
-    session: &mut Session,
-    request: &Request<'_>,
-) -> Result<Reply> {
+async fn kill_all(service: &Service, session: &Session, request: &Request<'_>) -> Result<Reply> {
     Fields::of(request, &[])?;
     let mut owners = Vec::new();
     for value in own_array(request)? {
@@ -190,7 +186,7 @@ struct Pattern {
 
 async fn kill_by_pattern(
     service: &Service,
-    session: &mut Session,
+    session: &Session,
     request: &Request<'_>,
 ) -> Result<Reply> {
     Fields::of(request, &[])?;

@@ -165,11 +165,7 @@ fn choose_sections(status: &mut Document, body: &RawDocument) -> Result<()> {
 
 const CURRENT_OP: &[&str] = &["$ownOps", "$all", "$truncateOps"];
 
-async fn current_op(
-    service: &Service,
-    session: &mut Session,
-    request: &Request<'_>,
-) -> Result<Reply> {
+async fn current_op(service: &Service, session: &Session, request: &Request<'_>) -> Result<Reply> {
     let (mut own, mut all) = (false, false);
     let mut filter = Document::new();
     for element in request.body.iter_elements().skip(1) {
@@ -276,6 +272,7 @@ fn operation(seen: &Seen) -> Document {
         .next()
         .and_then(Bson::as_str)
         .unwrap_or("$cmd");
+    let database = body.get_str("$db").unwrap_or("admin");
     let took = running.began.elapsed();
     let micros = u64::try_from(took.as_micros()).unwrap_or(u64::MAX);
     shown.extend(doc! {
@@ -283,8 +280,8 @@ fn operation(seen: &Seen) -> Document {
         "secs_running": signed(took.as_secs()),
         "microsecs_running": signed(micros),
         "op": kind(running.name),
-        "ns": format!("{}.{collection}", running.database),
-        "command": body,
+        "ns": format!("{database}.{collection}"),
+        "command": body.clone(),
         "killPending": running.killed,
         "waitingForLock": false,
     });

@@ -1,5 +1,7 @@
 //! The front end over connections in memory: bytes in, bytes out.
 
+#![cfg(test)]
+
 mod client;
 mod connecting;
 mod failing;

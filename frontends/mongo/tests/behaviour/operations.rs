@@ -33,8 +33,8 @@ async fn a_waiting_command_is_seen_and_killed() {
         let shown = client.must("admin", doc! { "currentOp": 1 }).await;
         let shown = shown.get_array("inprog").unwrap().clone();
         let seen = shown.iter().filter_map(Bson::as_document);
-        let seen = seen.filter(|op| op.get_document("command").unwrap().contains_key("hello"));
-        if let Some(seen) = seen.cloned().next() {
+        let mut seen = seen.filter(|op| op.get_document("command").unwrap().contains_key("hello"));
+        if let Some(seen) = seen.next().cloned() {
             break seen;
         }
         tokio::time::sleep(Duration::from_millis(5)).await;
