@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 
-use bson::{Document, RawDocumentBuf};
+use bson::{Document, RawDocument};
 use bytes::Bytes;
 use tessera_core::Store;
 use tessera_core::memory::MemoryEngine;
@@ -22,8 +22,7 @@ use crate::{API, MongoModel, dispatch};
 pub(crate) struct Tester {
     pub(crate) service: Arc<Service>,
     session: Session,
-    /// Kept, because connections close when it is gone.
-    _stop: watch::Sender<bool>,
+    _running: watch::Sender<bool>,
 }
 
 impl Tester {
@@ -37,12 +36,12 @@ impl Tester {
         let store = Store::open(engine, options).await.unwrap();
         let peer = SocketAddr::from((Ipv4Addr::LOCALHOST, 1));
         let service = Arc::new(Service::new(store, MongoConfig::default()).unwrap());
-        let (stop, stopping) = watch::channel(false);
-        let session = Session::new(&service, (1, peer, false), Shutdown::new(stopping));
+        let (running, stopping) = watch::channel(false);
+        let session = Session::new(&service, (1, peer), Shutdown::new(stopping));
         Self {
             service,
             session,
-            _stop: stop,
+            _running: running,
         }
     }
 
@@ -54,21 +53,18 @@ impl Tester {
     /// Runs a command on a database.
     pub(crate) async fn run_on(&mut self, database: &str, mut command: Document) -> Document {
         command.insert("$db", database);
-        let body = RawDocumentBuf::try_from(&command).unwrap();
-        let packet = Bytes::copy_from_slice(body.as_bytes());
-        let asked = Incoming {
-            body: &body,
+        let packet = Bytes::from(command.to_vec().unwrap());
+        let incoming = Incoming {
+            body: RawDocument::from_bytes(&packet).unwrap(),
             sequences: Vec::new(),
             database: None,
             packet: &packet,
             exhaust: false,
         };
-        let asked = asked.parse();
+        let asked = incoming.parse();
         match dispatch::answer(&self.service, &mut self.session, &asked).await {
-            Answer::Reply(reply) | Answer::MoreToCome(reply) => {
-                Document::try_from(reply.as_ref()).unwrap()
-            }
-            Answer::Close => panic!("the connection is closed: {command}"),
+            Answer::Reply(reply) => Document::try_from(reply.as_ref()).unwrap(),
+            Answer::MoreToCome(_) | Answer::Close => panic!("{command}"),
         }
     }
 

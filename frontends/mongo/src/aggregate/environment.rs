@@ -17,6 +17,7 @@ use crate::failure::{Failure, Result};
 use crate::plan::Hint;
 use crate::service::Service;
 use crate::session::Session;
+use crate::sharding::config;
 use crate::write::target::Target;
 
 /// A session's transaction while a pipeline reads in it.
@@ -162,6 +163,9 @@ impl Handle {
             return Ok(pipeline.run(empty(), &shared));
         };
         let namespace = self.0.resolve(namespace);
+        if let Some(computed) = config::documents(&self.0.service, &namespace).await? {
+            return Ok(pipeline.run(Box::new(Documents::new(computed)), &shared));
+        }
         let Some(target) = self.0.target(&namespace).await? else {
             return Ok(pipeline.run(empty(), &shared));
         };

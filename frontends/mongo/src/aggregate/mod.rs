@@ -27,6 +27,7 @@ use crate::data::Data;
 use crate::execute::query::Query;
 use crate::failure::{Failure, Result};
 use crate::plan::{Hint, Plan};
+use crate::sharding::config;
 use crate::write::target::Target;
 
 /// An aggregation that is asked for.
@@ -57,6 +58,9 @@ impl Aggregation {
         };
         if pipeline.has_own_source() {
             return Ok(pipeline.run(Box::new(Documents::default()), &shared));
+        }
+        if let Some(computed) = config::documents(&environment.service, namespace).await? {
+            return Ok(pipeline.run(Box::new(Documents::new(computed)), &shared));
         }
         let target = environment.target(namespace).await?;
         let Some(target) = target else {

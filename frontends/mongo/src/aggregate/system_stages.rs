@@ -3,13 +3,14 @@
 
 use bson::{Bson, DateTime, Document, doc};
 use tessera_core::engine::BoxFuture;
-use tessera_mongo_language::error::{Code, Error};
+use tessera_mongo_language::error::{Code, Error, type_mismatch};
 use tessera_mongo_language::pipeline::SystemStage;
 
 use crate::aggregate::environment::Environment;
 use crate::collection::Namespace;
 use crate::commands::stats::Size;
 use crate::failure::{Failure, Result};
+use crate::sharding::statistics;
 use crate::write::target::{Target, on_view};
 
 /// Answers a stage with documents.
@@ -18,6 +19,12 @@ type Answer = for<'a> fn(&'a Environment, &'a Bson) -> BoxFuture<'a, Result<Vec<
 const STAGES: &[(&str, Answer)] = &[
     ("$collStats", |environment, argument| {
         Box::pin(coll_stats(environment, argument))
+    }),
+    ("$listClusterCatalog", |environment, argument| {
+        Box::pin(list_cluster_catalog(environment, argument))
+    }),
+    ("$shardedDataDistribution", |environment, argument| {
+        Box::pin(sharded_data_distribution(environment, argument))
     }),
     ("$indexStats", |environment, argument| {
         Box::pin(index_stats(environment, argument))
@@ -119,7 +126,76 @@ async fn coll_stats(environment: &Environment, argument: &Bson) -> Result<Vec<Do
             doc! { "collectionScans": { "total": 0i64, "nonTailable": 0i64 } },
         );
     }
-    Ok(vec![shown])
+    shard_by_shard(environment, &namespace, shown).await
+}
+
+/// One document for each shard that the collection lies on, with its share of what can be shared.
+async fn shard_by_shard(
+    environment: &Environment,
+    namespace: &Namespace,
+    whole: Document,
+) -> Result<Vec<Document>> {
+    let shares = statistics::on_shards(&environment.service, namespace).await?;
+    let Some(shares) = shares else {
+        return Ok(vec![whole]);
+    };
+    let total: i64 = shares.iter().map(|share| share.bytes).sum();
+    let shown = shares.iter().map(|share| {
+        let mut shown = whole.clone();
+        shown.insert("shard", share.shard.clone());
+        if let Ok(storage) = shown.get_document_mut("storageStats") {
+            share.apply(storage, total);
+        }
+        if shown.contains_key("count") {
+            shown.insert("count", share.documents);
+        }
+        shown
+    });
+    Ok(shown.collect())
+}
+
+async fn sharded_data_distribution(
+    environment: &Environment,
+    argument: &Bson,
+) -> Result<Vec<Document>> {
+    if !matches!(argument, Bson::Document(_)) {
+        let message = "The $shardedDataDistribution stage specification must be an object";
+        return Err(Error::new(Code(6_789_100), message).into());
+    }
+    if environment.database != "admin" || environment.namespace.is_some() {
+        let message = "$shardedDataDistribution must be run against the 'admin' database with \
+                       {aggregate: 1}";
+        return Err(Error::new(Code(6_789_102), message).into());
+    }
+    statistics::data_distribution(&environment.service).await
+}
+
+async fn list_cluster_catalog(environment: &Environment, argument: &Bson) -> Result<Vec<Document>> {
+    let Bson::Document(options) = argument else {
+        let message = "The $listClusterCatalog stage specification must be an object";
+        return Err(Error::new(Code(9_621_302), message).into());
+    };
+    let mut with_shards = false;
+    for (name, value) in options {
+        match (name.as_str(), value) {
+            ("shards", Bson::Boolean(wanted)) => with_shards = *wanted,
+            ("balancingConfiguration" | "tracked", Bson::Boolean(_)) => {}
+            ("shards" | "balancingConfiguration" | "tracked", _) => {
+                let message = format!("BSON field '$listClusterCatalog.{name}' must be a bool");
+                return Err(type_mismatch(message).into());
+            }
+            _ => {
+                let message = format!("BSON field '$listClusterCatalog.{name}' is unknown");
+                return Err(Failure::new(Code::IDL_UNKNOWN_FIELD, message));
+            }
+        }
+    }
+    if environment.namespace.is_some() {
+        let message = "$listClusterCatalog must be run with {aggregate: 1}";
+        return Err(Error::new(Code(9_621_301), message).into());
+    }
+    let database = Some(environment.database.as_str()).filter(|database| *database != "admin");
+    statistics::cluster_catalog(&environment.service, database, with_shards).await
 }
 
 async fn index_stats(environment: &Environment, argument: &Bson) -> Result<Vec<Document>> {

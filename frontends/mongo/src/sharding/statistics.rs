@@ -16,6 +16,39 @@ pub(crate) struct OnShard {
     pub(crate) bytes: i64,
 }
 
+impl OnShard {
+    /// Turns the sizes of a whole collection, of which `total` bytes are documents, into those of
+    /// this share. What is only known of the whole is divided as the documents are.
+    pub(crate) fn apply(&self, storage: &mut Document, total: i64) {
+        for name in ["size", "storageSize", "totalIndexSize", "totalSize"] {
+            self.divide(storage, name, total);
+        }
+        if let Ok(indexes) = storage.get_document_mut("indexSizes") {
+            let names: Vec<String> = indexes.keys().cloned().collect();
+            names
+                .iter()
+                .for_each(|name| self.divide(indexes, name, total));
+        }
+        storage.insert("count", Bson::Int64(self.documents));
+        match self.documents {
+            0 => storage.remove("avgObjSize"),
+            documents => storage.insert("avgObjSize", Bson::Int64(self.bytes / documents)),
+        };
+    }
+
+    fn divide(&self, document: &mut Document, name: &str, total: i64) {
+        let whole = match document.get(name) {
+            Some(Bson::Int32(whole)) => i64::from(*whole),
+            Some(Bson::Int64(whole)) => *whole,
+            _ => return,
+        };
+        let share = i128::from(whole) * i128::from(self.bytes) / i128::from(total.max(1));
+        let share = i64::try_from(share).unwrap_or(whole);
+        let share = i32::try_from(share).map_or(Bson::Int64(share), Bson::Int32);
+        document.insert(name, share);
+    }
+}
+
 /// How much of a collection lies on which shard; none if it is not there.
 pub(crate) async fn on_shards(
     service: &Service,
