@@ -123,7 +123,7 @@ impl Path {
     }
 
     /// Puts a value exactly at this path, making the documents that lead to it and filling an array
-    /// with nulls up to the position. Code 28 if something on the way is neither document nor array.
+    /// with nulls up to the position. Code 28 if something on the way is no document and no array.
     pub fn set(&self, document: &mut Document, value: Bson) -> Result<()> {
         let Some((first, rest)) = self.components.split_first() else {
             return Ok(());

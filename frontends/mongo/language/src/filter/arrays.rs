@@ -95,3 +95,122 @@ pub(super) fn size(_: Parser<'_>, operand: &Operand<'_>) -> Result<Option<Node>>
     };
     Ok(Some(Node::field(operand.path, Test::Size(size))))
 }
+
+#[cfg(test)]
+mod tests {
+    use bson::{Bson, Regex, cstr, doc};
+
+    use super::super::testing::{check, refuse};
+
+    #[test]
+    fn wants_all_members() {
+        let regex = Regex {
+            pattern: cstr!("^a").into(),
+            options: cstr!("").into(),
+        };
+        check([
+            (doc! {"a": {"$all": [1, 2]}}, doc! {"a": [2, 3, 1]}, true),
+            (doc! {"a": {"$all": [1, 2]}}, doc! {"a": [1]}, false),
+            (doc! {"a": {"$all": [1]}}, doc! {"a": 1}, true),
+            (doc! {"a": {"$all": []}}, doc! {"a": []}, false),
+            (doc! {"a": {"$all": [[1, 2]]}}, doc! {"a": [1, 2]}, true),
+            (
+                doc! {"a": {"$all": [regex, "b"]}},
+                doc! {"a": ["abc", "b"]},
+                true,
+            ),
+            (doc! {"a": {"$all": [Bson::Null]}}, doc! {}, true),
+            (
+                doc! {"a": {"$all": [{"$elemMatch": {"x": 1}}, {"$elemMatch": {"x": 2}}]}},
+                doc! {"a": [{"x": 1}, {"x": 2}]},
+                true,
+            ),
+        ]);
+        refuse([
+            (doc! {"a": {"$all": 1}}, 2),
+            (doc! {"a": {"$all": [{"$gt": 1}]}}, 2),
+            (doc! {"a": {"$all": [{"$elemMatch": {"x": 1}}, 1]}}, 2),
+            (doc! {"a": {"$all": [1, {"$elemMatch": {"x": 1}}]}}, 2),
+        ]);
+    }
+
+    #[test]
+    fn wants_one_element_that_meets_everything() {
+        let both = doc! {"a": {"$elemMatch": {"x": 1, "y": 2}}};
+        let range = doc! {"a": {"$elemMatch": {"$gt": 3, "$lt": 6}}};
+        check([
+            (both.clone(), doc! {"a": [{"x": 1, "y": 2}]}, true),
+            (both.clone(), doc! {"a": [{"x": 1}, {"y": 2}]}, false),
+            (both, doc! {"a": {"x": 1, "y": 2}}, false),
+            (range.clone(), doc! {"a": [1, 5]}, true),
+            (range.clone(), doc! {"a": [1, 9]}, false),
+            (range.clone(), doc! {"a": 5}, false),
+            (range, doc! {"a": [[5]]}, false),
+            (doc! {"a": {"$elemMatch": {}}}, doc! {"a": [{}]}, true),
+            (doc! {"a": {"$elemMatch": {}}}, doc! {"a": [1]}, false),
+            (
+                doc! {"a": {"$elemMatch": {"0": 7}}},
+                doc! {"a": [[7]]},
+                true,
+            ),
+            (
+                doc! {"a": {"$elemMatch": {"$or": [{"x": 1}, {"y": 1}]}}},
+                doc! {"a": [{"y": 1}]},
+                true,
+            ),
+            (
+                doc! {"a": {"$elemMatch": {"$elemMatch": {"$gt": 5}}}},
+                doc! {"a": [[1], [9]]},
+                true,
+            ),
+            (
+                doc! {"a": {"$elemMatch": {"$nin": [1]}}},
+                doc! {"a": [1, 2]},
+                true,
+            ),
+            (
+                doc! {"a": {"$elemMatch": {"$not": {"$gt": 5}}}},
+                doc! {"a": [9]},
+                false,
+            ),
+            (
+                doc! {"a.b": {"$elemMatch": {"$gt": 5}}},
+                doc! {"a": [{"b": [1]}, {"b": [9]}]},
+                true,
+            ),
+        ]);
+        refuse([
+            (doc! {"a": {"$elemMatch": 1}}, 2),
+            (doc! {"a": {"$elemMatch": [1]}}, 2),
+            (doc! {"$elemMatch": {"a": 1}}, 2),
+            (doc! {"a": {"$elemMatch": {"$expr": true}}}, 2),
+            (doc! {"a": {"$elemMatch": {"$where": "1"}}}, 2),
+            (doc! {"a": {"$elemMatch": {"$sampleRate": 0.5}}}, 2),
+        ]);
+    }
+
+    #[test]
+    fn counts_elements() {
+        check([
+            (doc! {"a": {"$size": 2}}, doc! {"a": [1, 2]}, true),
+            (doc! {"a": {"$size": 2.0}}, doc! {"a": [1]}, false),
+            (doc! {"a": {"$size": -0.0}}, doc! {"a": []}, true),
+            (doc! {"a": {"$size": 1}}, doc! {"a": 1}, false),
+            (doc! {"a": {"$size": 0}}, doc! {}, false),
+            (doc! {"a": {"$size": 1}}, doc! {"a": [[1], 2]}, false),
+            (doc! {"a.b": {"$size": 1}}, doc! {"a": [{"b": [1]}]}, true),
+        ]);
+        for bad in [
+            Bson::Int32(-1),
+            Bson::Double(1.5),
+            Bson::Double(f64::NAN),
+            Bson::Int64(i64::MAX),
+            Bson::String("1".into()),
+            Bson::Boolean(true),
+            Bson::Null,
+            Bson::Document(doc! {"$gt": 1}),
+        ] {
+            refuse([(doc! {"a": {"$size": bad}}, 2)]);
+        }
+    }
+}

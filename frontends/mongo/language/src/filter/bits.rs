@@ -145,3 +145,99 @@ pub(super) fn parse(_: Parser<'_>, operand: &Operand<'_>) -> Result<Option<Node>
     let mask = Mask::parse(name, operand.value)?;
     Ok(Some(Node::field(operand.path, Test::Bits { test, mask })))
 }
+
+#[cfg(test)]
+mod tests {
+    use bson::spec::BinarySubtype;
+    use bson::{Binary, Bson, doc};
+
+    use super::super::testing::{check, refuse};
+
+    fn binary(bytes: &[u8], subtype: BinarySubtype) -> Bson {
+        Bson::Binary(Binary {
+            subtype,
+            bytes: bytes.to_vec(),
+        })
+    }
+
+    #[test]
+    fn tests_bits_of_numbers_and_bytes() {
+        let generic = BinarySubtype::Generic;
+        check([
+            (doc! {"a": {"$bitsAllSet": 35}}, doc! {"a": 255}, true),
+            (doc! {"a": {"$bitsAllSet": 35}}, doc! {"a": 34}, false),
+            (doc! {"a": {"$bitsAllSet": [1, 5]}}, doc! {"a": 54.0}, true),
+            (doc! {"a": {"$bitsAllSet": [200]}}, doc! {"a": -5}, true),
+            (doc! {"a": {"$bitsAllSet": [200]}}, doc! {"a": 5}, false),
+            (doc! {"a": {"$bitsAllSet": []}}, doc! {"a": 0}, true),
+            (doc! {"a": {"$bitsAnySet": []}}, doc! {"a": 255}, false),
+            (doc! {"a": {"$bitsAnySet": [0, 7]}}, doc! {"a": 128}, true),
+            (doc! {"a": {"$bitsAllClear": [0, 2]}}, doc! {"a": 2}, true),
+            (doc! {"a": {"$bitsAnyClear": 3}}, doc! {"a": 1}, true),
+            (doc! {"a": {"$bitsAnyClear": 3}}, doc! {"a": 3}, false),
+            (
+                doc! {"a": {"$bitsAnySet": binary(&[0, 0x20], generic)}},
+                doc! {"a": 8192},
+                true,
+            ),
+            (
+                doc! {"a": {"$bitsAllSet": [9]}},
+                doc! {"a": binary(&[0, 2], generic)},
+                true,
+            ),
+            (
+                doc! {"a": {"$bitsAllClear": [99]}},
+                doc! {"a": binary(&[255], generic)},
+                true,
+            ),
+            // The old subtype is stored with its length in front.
+            (
+                doc! {"a": {"$bitsAllSet": 1}},
+                doc! {"a": binary(&[6], BinarySubtype::BinaryOld)},
+                true,
+            ),
+            (doc! {"a": {"$bitsAllSet": 1}}, doc! {"a": [2, 1]}, true),
+        ]);
+    }
+
+    #[test]
+    fn passes_over_what_has_no_bits() {
+        let none = [
+            Bson::String("1".into()),
+            Bson::Boolean(true),
+            Bson::Null,
+            Bson::Double(1.5),
+            Bson::Double(f64::NAN),
+            Bson::Double(1e30),
+        ];
+        for value in none {
+            for operator in [
+                "$bitsAllSet",
+                "$bitsAllClear",
+                "$bitsAnySet",
+                "$bitsAnyClear",
+            ] {
+                check([(doc! {"a": {operator: 1}}, doc! {"a": value.clone()}, false)]);
+            }
+        }
+    }
+
+    #[test]
+    fn refuses_bad_masks() {
+        for (mask, code) in [
+            (Bson::Int32(-1), 9),
+            (Bson::Double(1.5), 9),
+            (Bson::Double(9.3e18), 9),
+            (Bson::Double(f64::NAN), 9),
+            (Bson::String("x".into()), 2),
+            (Bson::Boolean(true), 2),
+            (Bson::Null, 2),
+            (Bson::Array(vec![Bson::Int32(-1)]), 2),
+            (Bson::Array(vec![Bson::Double(1.5)]), 2),
+            (Bson::Array(vec![Bson::Int64(1 << 31)]), 2),
+            (Bson::Array(vec![Bson::Null]), 2),
+        ] {
+            refuse([(doc! {"a": {"$bitsAllSet": mask}}, code)]);
+        }
+    }
+}

@@ -140,15 +140,17 @@ impl Members {
         &self.regexes
     }
 
-    pub(super) fn contains(&self, value: Option<&Bson>, collation: &Collation) -> Result<bool> {
-        let Some(value) = value else {
-            return Ok(self.values.contains(&Bson::Null));
-        };
-        if self
-            .values
+    fn find(&self, value: &Bson, collation: &Collation) -> bool {
+        self.values
             .binary_search_by(|member| order(member, value, collation))
             .is_ok()
-        {
+    }
+
+    pub(super) fn contains(&self, value: Option<&Bson>, collation: &Collation) -> Result<bool> {
+        let Some(value) = value else {
+            return Ok(self.find(&Bson::Null, collation));
+        };
+        if self.find(value, collation) {
             return Ok(true);
         }
         for regex in &self.regexes {
@@ -209,4 +211,176 @@ pub(super) fn any_of(parser: Parser<'_>, operand: &Operand<'_>) -> Result<Option
 
 pub(super) fn none_of(parser: Parser<'_>, operand: &Operand<'_>) -> Result<Option<Node>> {
     Ok(any_of(parser, operand)?.map(Node::negated))
+}
+
+#[cfg(test)]
+mod tests {
+    use bson::{Bson, DateTime, Decimal128, Regex, Timestamp, cstr, doc};
+
+    use super::super::testing::{check, refuse};
+
+    fn decimal(text: &str) -> Bson {
+        Bson::Decimal128(text.parse::<Decimal128>().unwrap())
+    }
+
+    fn regex() -> Bson {
+        Bson::RegularExpression(Regex {
+            pattern: cstr!("^a").into(),
+            options: cstr!("").into(),
+        })
+    }
+
+    #[test]
+    fn compares_numbers_of_all_types() {
+        check([
+            (doc! {"a": 1}, doc! {"a": 1.0}, true),
+            (doc! {"a": 1}, doc! {"a": 1_i64}, true),
+            (doc! {"a": 1}, doc! {"a": decimal("1.00")}, true),
+            (doc! {"a": 1}, doc! {"a": true}, false),
+            (doc! {"a": 0}, doc! {"a": -0.0}, true),
+            (doc! {"a": decimal("-0")}, doc! {"a": 0}, true),
+            (
+                doc! {"a": 9_007_199_254_740_993_i64},
+                doc! {"a": 9_007_199_254_740_992.0},
+                false,
+            ),
+            (doc! {"a": {"$gt": 1.5}}, doc! {"a": 2_i64}, true),
+            (doc! {"a": {"$lt": decimal("0.1")}}, doc! {"a": 0.1}, false),
+            (doc! {"a": {"$gte": i64::MAX}}, doc! {"a": 9.3e18}, true),
+        ]);
+    }
+
+    #[test]
+    fn takes_nan_as_equal_to_itself_alone() {
+        let nan = f64::NAN;
+        check([
+            (doc! {"a": nan}, doc! {"a": nan}, true),
+            (doc! {"a": nan}, doc! {"a": decimal("NaN")}, true),
+            (doc! {"a": {"$lte": nan}}, doc! {"a": nan}, true),
+            (doc! {"a": {"$lt": nan}}, doc! {"a": nan}, false),
+            (doc! {"a": {"$gte": nan}}, doc! {"a": 1}, false),
+            (doc! {"a": {"$lt": 1}}, doc! {"a": nan}, false),
+            (doc! {"a": {"$gt": nan}}, doc! {"a": f64::INFINITY}, false),
+            (doc! {"a": {"$ne": nan}}, doc! {"a": 1}, true),
+            (doc! {"a": {"$in": [nan]}}, doc! {"a": nan}, true),
+        ]);
+    }
+
+    #[test]
+    fn compares_within_one_type() {
+        let date = |millis| Bson::DateTime(DateTime::from_millis(millis));
+        check([
+            (doc! {"a": {"$gt": 1}}, doc! {"a": "x"}, false),
+            (doc! {"a": {"$lt": "x"}}, doc! {"a": 1}, false),
+            (doc! {"a": {"$gt": "a"}}, doc! {"a": "b"}, true),
+            (
+                doc! {"a": {"$gt": "a"}},
+                doc! {"a": Bson::Symbol("b".into())},
+                true,
+            ),
+            (doc! {"a": {"$lt": true}}, doc! {"a": false}, true),
+            (doc! {"a": {"$gt": false}}, doc! {"a": 1}, false),
+            (doc! {"a": {"$gt": date(1)}}, doc! {"a": date(2)}, true),
+            (
+                doc! {"a": {"$gt": date(1)}},
+                doc! {"a": Timestamp { time: 9, increment: 0 }},
+                false,
+            ),
+            (doc! {"a": {"$gt": {"b": 1}}}, doc! {"a": {"b": 2}}, true),
+            (doc! {"a": {"$gt": {}}}, doc! {"a": 1}, false),
+        ]);
+    }
+
+    #[test]
+    fn takes_what_is_missing_as_null() {
+        check([
+            (doc! {"a": null}, doc! {"b": 1}, true),
+            (doc! {"a": null}, doc! {"a": null}, true),
+            (doc! {"a": null}, doc! {"a": Bson::Undefined}, false),
+            (doc! {"a": null}, doc! {"a": [1, null]}, true),
+            (doc! {"a": null}, doc! {"a": []}, false),
+            (doc! {"a.b": null}, doc! {"a": [1, 2]}, false),
+            (doc! {"a.b": null}, doc! {"a": [{"b": 1}, {}]}, true),
+            (doc! {"a.b": null}, doc! {"a": 1}, true),
+            (doc! {"a": {"$gte": null}}, doc! {}, true),
+            (doc! {"a": {"$gt": null}}, doc! {}, false),
+            (doc! {"a": {"$lt": null}}, doc! {"a": null}, false),
+            (doc! {"a": {"$ne": null}}, doc! {}, false),
+            (doc! {"a": {"$in": [1, null]}}, doc! {}, true),
+            (doc! {"a": {"$nin": [1, null]}}, doc! {}, false),
+            (doc! {"a": {"$nin": [1]}}, doc! {}, true),
+        ]);
+    }
+
+    #[test]
+    fn lets_min_and_max_keys_compare_with_everything() {
+        check([
+            (doc! {"a": {"$gt": Bson::MinKey}}, doc! {"a": "x"}, true),
+            (doc! {"a": {"$gte": Bson::MinKey}}, doc! {}, true),
+            (doc! {"a": {"$lt": Bson::MaxKey}}, doc! {"a": 1}, true),
+            (doc! {"a": {"$gt": Bson::MaxKey}}, doc! {"a": 1}, false),
+            (
+                doc! {"a": {"$lte": Bson::MaxKey}},
+                doc! {"a": Bson::MaxKey},
+                true,
+            ),
+            (
+                doc! {"a": {"$lt": Bson::MinKey}},
+                doc! {"a": Bson::MinKey},
+                false,
+            ),
+            (doc! {"a": Bson::MinKey}, doc! {"a": 1}, false),
+        ]);
+    }
+
+    #[test]
+    fn looks_into_arrays() {
+        check([
+            (doc! {"a": 2}, doc! {"a": [1, 2]}, true),
+            (doc! {"a": [1, 2]}, doc! {"a": [1, 2]}, true),
+            (doc! {"a": [1, 2]}, doc! {"a": [[1, 2], 3]}, true),
+            (doc! {"a": [2, 1]}, doc! {"a": [1, 2]}, false),
+            (doc! {"a": 1}, doc! {"a": [[1]]}, false),
+            (doc! {"a": {"$gt": 5, "$lt": 3}}, doc! {"a": [1, 9]}, true),
+            (doc! {"a": {"$ne": 1}}, doc! {"a": [1, 2]}, false),
+            (doc! {"a": {"$gt": [1]}}, doc! {"a": [2]}, true),
+            (doc! {"a": {"$nin": [3]}}, doc! {"a": [1, 3]}, false),
+            (doc! {"a.b": 1}, doc! {"a": [{"b": [0, 1]}]}, true),
+            (doc! {"a.0": 1}, doc! {"a": [1, 2]}, true),
+            (doc! {"a.0": 1}, doc! {"a": [[1]]}, false),
+            (doc! {"a.0.b": 1}, doc! {"a": [{"b": 1}]}, true),
+            (doc! {"a.0": 1}, doc! {"a": {"0": 1}}, true),
+        ]);
+    }
+
+    #[test]
+    fn takes_patterns_within_in_but_not_within_eq() {
+        check([
+            (doc! {"a": {"$in": [regex(), 5]}}, doc! {"a": "abc"}, true),
+            (doc! {"a": {"$in": [regex()]}}, doc! {"a": regex()}, true),
+            (
+                doc! {"a": {"$nin": [regex()]}},
+                doc! {"a": ["b", "ab"]},
+                false,
+            ),
+            (doc! {"a": {"$eq": regex()}}, doc! {"a": "abc"}, false),
+            (doc! {"a": {"$eq": regex()}}, doc! {"a": regex()}, true),
+            (doc! {"a": {"$in": []}}, doc! {"a": 1}, false),
+            (doc! {"a": {"$nin": []}}, doc! {}, true),
+        ]);
+    }
+
+    #[test]
+    fn refuses_bad_operands() {
+        refuse([
+            (doc! {"a": {"$ne": regex()}}, 2),
+            (doc! {"a": {"$gt": regex()}}, 2),
+            (doc! {"a": {"$in": 1}}, 2),
+            (doc! {"a": {"$nin": {}}}, 2),
+            (doc! {"a": {"$in": [{"$gt": 1}]}}, 2),
+            (doc! {"a": Bson::Undefined}, 2),
+            (doc! {"a": {"$gte": Bson::Undefined}}, 2),
+            (doc! {"a": {"$in": [Bson::Undefined]}}, 2),
+        ]);
+    }
 }

@@ -154,3 +154,66 @@ fn is_true(value: &Bson) -> bool {
         value => Number::from_bson(value).is_none_or(|number| !number.is_zero()),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use bson::{Bson, doc};
+
+    use super::super::testing::{check, refuse};
+
+    #[test]
+    fn knows_what_is_there() {
+        check([
+            (doc! {"a": {"$exists": true}}, doc! {"a": Bson::Null}, true),
+            (doc! {"a": {"$exists": true}}, doc! {}, false),
+            (doc! {"a": {"$exists": 0}}, doc! {}, true),
+            (doc! {"a": {"$exists": "no"}}, doc! {"a": 1}, true),
+            (doc! {"a": {"$exists": Bson::Null}}, doc! {"a": 1}, false),
+            (
+                doc! {"a.b": {"$exists": true}},
+                doc! {"a": [1, {"b": 1}]},
+                true,
+            ),
+            (doc! {"a.b": {"$exists": false}}, doc! {"a": [1]}, true),
+            (doc! {"a": {"$exists": true}}, doc! {"a": []}, true),
+            (doc! {"a.1": {"$exists": true}}, doc! {"a": [1]}, false),
+        ]);
+    }
+
+    #[test]
+    fn knows_types() {
+        check([
+            (doc! {"a": {"$type": "int"}}, doc! {"a": 1}, true),
+            (doc! {"a": {"$type": 16}}, doc! {"a": 1_i64}, false),
+            (doc! {"a": {"$type": 2.0}}, doc! {"a": "x"}, true),
+            (doc! {"a": {"$type": "number"}}, doc! {"a": 1.5}, true),
+            (
+                doc! {"a": {"$type": ["bool", 10]}},
+                doc! {"a": Bson::Null},
+                true,
+            ),
+            (doc! {"a": {"$type": "null"}}, doc! {}, false),
+            (doc! {"a": {"$type": "array"}}, doc! {"a": []}, true),
+            (doc! {"a": {"$type": "array"}}, doc! {"a": 1}, false),
+            (doc! {"a": {"$type": "string"}}, doc! {"a": [1, "x"]}, true),
+            (doc! {"a": {"$type": -1}}, doc! {"a": Bson::MinKey}, true),
+            (doc! {"a": {"$type": 127}}, doc! {"a": Bson::MaxKey}, true),
+            (
+                doc! {"a": {"$type": "undefined"}},
+                doc! {"a": Bson::Undefined},
+                true,
+            ),
+        ]);
+        refuse([
+            (doc! {"a": {"$type": "Double"}}, 2),
+            (doc! {"a": {"$type": ""}}, 2),
+            (doc! {"a": {"$type": 0}}, 2),
+            (doc! {"a": {"$type": 99}}, 2),
+            (doc! {"a": {"$type": 1.5}}, 2),
+            (doc! {"a": {"$type": true}}, 14),
+            (doc! {"a": {"$type": {}}}, 14),
+            (doc! {"a": {"$type": [[1]]}}, 14),
+            (doc! {"a": {"$type": []}}, 9),
+        ]);
+    }
+}

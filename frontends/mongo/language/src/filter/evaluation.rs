@@ -163,3 +163,125 @@ pub(super) fn always(_: Parser<'_>, name: &str, value: &Bson) -> Result<Option<N
         Node::AlwaysFalse
     }))
 }
+
+#[cfg(test)]
+mod tests {
+    use bson::{Bson, Decimal128, Regex, cstr, doc};
+
+    use super::super::testing::{check, refuse};
+
+    fn regex(options: &str) -> Bson {
+        let options = options.try_into().unwrap();
+        Bson::RegularExpression(Regex {
+            pattern: cstr!("^ab").into(),
+            options,
+        })
+    }
+
+    #[test]
+    fn divides() {
+        check([
+            (doc! {"a": {"$mod": [4, 0]}}, doc! {"a": 8}, true),
+            (doc! {"a": {"$mod": [4, 1]}}, doc! {"a": 5.9}, true),
+            (doc! {"a": {"$mod": [4.9, 1.9]}}, doc! {"a": 5}, true),
+            (doc! {"a": {"$mod": [4, -1]}}, doc! {"a": -5}, true),
+            (doc! {"a": {"$mod": [-4, 1]}}, doc! {"a": 5}, true),
+            (doc! {"a": {"$mod": [4, 0]}}, doc! {"a": "8"}, false),
+            (
+                doc! {"a": {"$mod": [4, 0]}},
+                doc! {"a": f64::INFINITY},
+                false,
+            ),
+            (doc! {"a": {"$mod": [4, 0]}}, doc! {"a": 1e30}, false),
+            (doc! {"a": {"$mod": [4, 0]}}, doc! {"a": [3, 8]}, true),
+            (doc! {"a": {"$mod": [-1, 0]}}, doc! {"a": i64::MIN}, true),
+            (
+                doc! {"a": {"$mod": [4, 1]}},
+                doc! {"a": "5.7".parse::<Decimal128>().unwrap()},
+                true,
+            ),
+        ]);
+        refuse([
+            (doc! {"a": {"$mod": []}}, 2),
+            (doc! {"a": {"$mod": [4]}}, 2),
+            (doc! {"a": {"$mod": [4, 0, 1]}}, 2),
+            (doc! {"a": {"$mod": 4}}, 2),
+            (doc! {"a": {"$mod": ["4", 0]}}, 2),
+            (doc! {"a": {"$mod": [4, Bson::Null]}}, 2),
+            (doc! {"a": {"$mod": [0.5, 0]}}, 2),
+            (doc! {"a": {"$mod": [f64::NAN, 0]}}, 2),
+            (doc! {"a": {"$mod": [4, 1e19]}}, 2),
+        ]);
+    }
+
+    #[test]
+    fn matches_patterns() {
+        check([
+            (doc! {"a": regex("")}, doc! {"a": "abc"}, true),
+            (doc! {"a": regex("i")}, doc! {"a": "ABC"}, true),
+            (doc! {"a": regex("i")}, doc! {"a": regex("i")}, true),
+            (doc! {"a": regex("i")}, doc! {"a": regex("")}, false),
+            (
+                doc! {"a": {"$regex": "^ab"}},
+                doc! {"a": ["x", "abc"]},
+                true,
+            ),
+            (
+                doc! {"a": {"$regex": regex(""), "$options": "i"}},
+                doc! {"a": "ABC"},
+                true,
+            ),
+            (
+                doc! {"a": {"$options": "i", "$regex": "^AB"}},
+                doc! {"a": "abc"},
+                true,
+            ),
+            (doc! {"a": {"$regex": "^ab"}}, doc! {"a": 1}, false),
+            (doc! {"a": {"$regex": "^ab"}}, doc! {}, false),
+            (
+                doc! {"a": {"$regex": "^ab"}},
+                doc! {"a": Bson::Symbol("abc".into())},
+                true,
+            ),
+        ]);
+        refuse([
+            (doc! {"a": {"$regex": 1}}, 2),
+            (doc! {"a": {"$regex": ["a"]}}, 2),
+            (doc! {"a": {"$regex": "a", "$options": 1}}, 2),
+            (doc! {"a": {"$regex": "a", "$options": Bson::Null}}, 2),
+            (doc! {"a": {"$options": "i"}}, 2),
+            (doc! {"a": {"$regex": "a\0b"}}, 2),
+            (doc! {"a": {"$regex": "[a"}}, 51091),
+            (doc! {"a": {"$regex": "a", "$options": "g"}}, 51108),
+            (doc! {"a": {"$options": "m", "$regex": regex("i")}}, 51074),
+            (doc! {"a": {"$regex": regex("i"), "$options": "m"}}, 51075),
+        ]);
+    }
+
+    #[test]
+    fn evaluates_expressions_and_constants() {
+        check([
+            (
+                doc! {"$expr": {"$gt": ["$a", "$b"]}},
+                doc! {"a": 2, "b": 1},
+                true,
+            ),
+            (doc! {"$expr": "$a"}, doc! {"a": 0}, false),
+            (doc! {"$expr": "$a"}, doc! {}, false),
+            (doc! {"$expr": "$a"}, doc! {"a": []}, true),
+            (doc! {"$alwaysTrue": 1}, doc! {}, true),
+            (doc! {"$alwaysFalse": 1.0}, doc! {}, false),
+            (doc! {"$comment": "anything", "a": 1}, doc! {"a": 1}, true),
+            (doc! {"$sampleRate": 1}, doc! {}, true),
+            (doc! {"$sampleRate": 0.0}, doc! {}, false),
+        ]);
+        refuse([
+            (doc! {"$expr": {"$nosuch": 1}}, 168),
+            (doc! {"$alwaysTrue": 2}, 9),
+            (doc! {"$alwaysFalse": "1"}, 9),
+            (doc! {"$sampleRate": "0.5"}, 2),
+            (doc! {"$sampleRate": 1.5}, 2),
+            (doc! {"$sampleRate": f64::NAN}, 2),
+        ]);
+    }
+}

@@ -1,5 +1,5 @@
-//! One tree for filters that mean the same: nested conjunctions are joined and ordered, and a choice
-//! between values of one path is an `$in`.
+//! One tree for filters that mean the same: nested conjunctions are joined and ordered, and a
+//! choice between values of one path is an `$in`.
 //!
 //! The order of a conjunction is MongoDB's: it decides which of several conditions on arrays gives
 //! the positional operator its position, since the last one does.

@@ -18,8 +18,10 @@ const PATH_TOO_LONG: Code = Code(5_729_100);
 /// Where a filter stands, which decides what it may ask.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place {
-    /// A query or a `$match` stage.
+    /// The query of a command.
     Query,
+    /// A `$match` stage, which sorts nothing by distance and runs no code.
+    Match,
     /// `$elemMatch` of a projection, and the query if the projection has the positional `$`.
     Projection,
     /// A collection's validator.
@@ -46,7 +48,6 @@ pub(super) struct Parser<'a> {
     pub(super) place: Place,
     /// Within `$elemMatch`: the filter does not see the whole document.
     pub(super) nested: bool,
-    /// Within `$or` or `$nor`.
     depth: usize,
 }
 
@@ -61,18 +62,16 @@ pub(super) fn filter(filter: &Document, context: &Context, place: Place) -> Resu
 }
 
 impl<'a> Parser<'a> {
-    /// A parser for what is one level further down.
-    fn deeper(self) -> Result<Self> {
-        if self.depth >= MAX_DEPTH {
+    /// A parser for what is some levels of documents and arrays further down.
+    pub(super) fn deeper(self, levels: usize) -> Result<Self> {
+        let depth = self.depth + levels;
+        if depth > MAX_DEPTH {
             return Err(Error::new(
                 Code::OVERFLOW,
                 "the filter is nested too deeply",
             ));
         }
-        Ok(Self {
-            depth: self.depth + 1,
-            ..self
-        })
+        Ok(Self { depth, ..self })
     }
 
     pub(super) fn within_elements(self) -> Self {
@@ -84,7 +83,7 @@ impl<'a> Parser<'a> {
 
     /// A document of conditions, all of which must hold.
     pub(super) fn document(self, conditions: &Document) -> Result<Node> {
-        let parser = self.deeper()?;
+        let parser = self.deeper(1)?;
         let mut nodes = Vec::with_capacity(conditions.len());
         for (name, value) in conditions {
             if name.starts_with('$') {
@@ -140,7 +139,7 @@ impl<'a> Parser<'a> {
 
     /// The operators given to one path.
     pub(super) fn operators(self, path: &Path, given: &Document) -> Result<Vec<Node>> {
-        let parser = self.deeper()?;
+        let parser = self.deeper(1)?;
         let mut nodes = Vec::with_capacity(given.len());
         for (name, value) in given {
             let Some(parse) = operators::on_fields(name) else {

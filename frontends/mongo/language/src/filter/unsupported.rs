@@ -33,7 +33,7 @@ pub(super) fn text(parser: Parser<'_>, name: &str, value: &Bson) -> Result<Optio
             "{name} can only be applied to the top-level document"
         )));
     }
-    if parser.place != Place::Query {
+    if !matches!(parser.place, Place::Query | Place::Match) {
         return Err(bad_value(format!("{name} is not allowed in this context")));
     }
     let Bson::Document(options) = value else {
@@ -80,4 +80,30 @@ pub(super) fn geometry(_: Parser<'_>, operand: &Operand<'_>) -> Result<Option<No
     let name = operand.name;
     let message = format!("{name} is not supported: this server has no geospatial queries");
     Err(Error::new(Code::NOT_IMPLEMENTED, message))
+}
+
+#[cfg(test)]
+mod tests {
+    use bson::doc;
+
+    use super::super::testing::refuse;
+
+    #[test]
+    fn refuses_with_the_code_of_a_server_without_it() {
+        refuse([
+            (doc! {"$where": "this.a > 1"}, 2),
+            (doc! {"$where": 1}, 2),
+            (doc! {"$text": {"$search": "x"}}, 27),
+            (doc! {"$text": {}}, 4),
+            (doc! {"$text": "x"}, 2),
+            (doc! {"$text": {"$search": "x", "$foo": 1}}, 2),
+            (doc! {"$text": {"$search": 1}}, 14),
+            (doc! {"a": {"$near": [0, 0]}}, 291),
+            (
+                doc! {"a": {"$elemMatch": {"b": {"$nearSphere": [0, 0]}}}},
+                5_626_500,
+            ),
+            (doc! {"a": {"$geoWithin": {"$box": [[0, 0], [1, 1]]}}}, 238),
+        ]);
+    }
 }

@@ -159,7 +159,7 @@ fn enter<'a>(slot: Slot<'a>, element: Option<&'a Bson>) -> Slot<'a> {
     }
 }
 
-/// A number that is both a position of the array and a field of one of its elements names two things.
+/// A number that is both a position in the array and a field of an element names two things.
 fn refuse_ambiguous(slots: &[Slot<'_>], elements: &[Bson]) -> Result<()> {
     for slot in slots {
         let Slot::Array { rest, .. } = slot else {

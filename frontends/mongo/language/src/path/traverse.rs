@@ -19,9 +19,10 @@ pub enum LeafArray {
 /// What is shown a value, and may break off.
 pub type See<'w, 'a, B> = &'w mut dyn FnMut(Option<&'a Bson>, Option<usize>) -> ControlFlow<B>;
 
-/// Shows each value at the path, until `see` breaks off. `None` stands for a field that is not there.
+/// Shows each value at the path, until `see` breaks off. `None` stands for a field that is missing.
 /// The number given with a value is its position in the outermost array that was gone through
-/// implicitly, which is what the positional operator `$` means; a position written in the path is not.
+/// implicitly, which is what the positional operator `$` means; a position that the path names is
+/// no such one.
 ///
 /// An array whose elements cannot hold the rest of the path shows nothing at all.
 pub fn visit<'a, B>(
@@ -33,7 +34,7 @@ pub fn visit<'a, B>(
     Walk { leaf, see }.document(document, path.components(), None)
 }
 
-/// All values at the path, elements of arrays before the arrays themselves. `None` is a missing field.
+/// All values at the path, elements of arrays before the arrays. `None` is a missing field.
 pub fn values_at<'a>(document: &'a Document, path: &Path) -> Vec<Option<&'a Bson>> {
     let mut values = Vec::new();
     let ControlFlow::Continue(()) =

@@ -274,3 +274,178 @@ fn failing_items(schemas: &[Schema], items: &[Bson]) -> Result<Vec<Document>> {
     }
     Ok(all)
 }
+
+#[cfg(test)]
+mod tests {
+    use bson::{Document, doc};
+
+    use super::super::Schema;
+
+    fn rules(schema: Document, document: Document) -> Document {
+        let mut details = Schema::parse(&schema).unwrap().explain(&document).unwrap();
+        assert_eq!(details.remove("operatorName"), Some("$jsonSchema".into()));
+        details
+    }
+
+    fn one(rule: Document) -> Document {
+        doc! {"schemaRulesNotSatisfied": [rule]}
+    }
+
+    /// What is said about the property `a` of a schema and a value.
+    fn about_property(schema: Document, value: impl Into<bson::Bson>) -> Document {
+        let all = rules(doc! {"properties": {"a": schema}}, doc! {"a": value});
+        let rule = all.get_array("schemaRulesNotSatisfied").unwrap()[0]
+            .as_document()
+            .unwrap();
+        assert_eq!(rule.get_str("operatorName").unwrap(), "properties");
+        let property = rule.get_array("propertiesNotSatisfied").unwrap()[0]
+            .as_document()
+            .unwrap();
+        assert_eq!(property.get_str("propertyName").unwrap(), "a");
+        property.get_array("details").unwrap()[0]
+            .as_document()
+            .unwrap()
+            .clone()
+    }
+
+    #[test]
+    fn tells_what_a_value_breaks() {
+        for (schema, value, expected) in [
+            (
+                doc! {"minimum": 5, "exclusiveMinimum": true},
+                bson::Bson::Int32(5),
+                doc! {
+                    "operatorName": "minimum",
+                    "specifiedAs": {"minimum": 5, "exclusiveMinimum": true},
+                    "reason": "comparison failed",
+                    "consideredValue": 5,
+                },
+            ),
+            (
+                doc! {"bsonType": "string"},
+                5.into(),
+                doc! {
+                    "operatorName": "bsonType",
+                    "specifiedAs": {"bsonType": "string"},
+                    "reason": "type did not match",
+                    "consideredValue": 5,
+                    "consideredType": "int",
+                },
+            ),
+            (
+                doc! {"uniqueItems": true},
+                vec![1, 2, 1].into(),
+                doc! {
+                    "operatorName": "uniqueItems",
+                    "specifiedAs": {"uniqueItems": true},
+                    "reason": "found a duplicate item",
+                    "consideredValue": [1, 2, 1],
+                    "duplicatedValue": 1,
+                },
+            ),
+            (
+                doc! {"oneOf": [{"minimum": 1}, {"maximum": 3}]},
+                2.into(),
+                doc! {
+                    "operatorName": "oneOf",
+                    "reason": "more than one subschema matched",
+                    "matchingSchemaIndexes": [0, 1],
+                },
+            ),
+            (
+                doc! {"not": {"minimum": 1}},
+                2.into(),
+                doc! {"operatorName": "not", "reason": "child expression matched"},
+            ),
+        ] {
+            assert_eq!(about_property(schema.clone(), value), expected, "{schema}");
+        }
+    }
+
+    #[test]
+    fn tells_which_item_and_which_schema() {
+        let text = doc! {
+            "operatorName": "type",
+            "specifiedAs": {"type": "string"},
+            "reason": "type did not match",
+            "consideredValue": 1,
+            "consideredType": "int",
+        };
+        assert_eq!(
+            about_property(
+                doc! {"items": {"type": "string"}},
+                vec!["x".into(), bson::Bson::from(1)]
+            ),
+            doc! {
+                "operatorName": "items",
+                "reason": "At least one item did not match the sub-schema",
+                "itemIndex": 1_i64,
+                "details": [text.clone()],
+            }
+        );
+        assert_eq!(
+            about_property(doc! {"anyOf": [{"type": "string"}]}, 1),
+            doc! {
+                "operatorName": "anyOf",
+                "schemasNotSatisfied": [{"index": 0, "details": [text]}],
+            }
+        );
+    }
+
+    #[test]
+    fn tells_which_properties() {
+        for (schema, document, expected) in [
+            (
+                doc! {"required": ["a", "b"]},
+                doc! {"a": 1},
+                doc! {
+                    "operatorName": "required",
+                    "specifiedAs": {"required": ["a", "b"]},
+                    "missingProperties": ["b"],
+                },
+            ),
+            (
+                doc! {"properties": {"a": {}}, "additionalProperties": false},
+                doc! {"_id": 1, "a": 1},
+                doc! {
+                    "operatorName": "additionalProperties",
+                    "specifiedAs": {"additionalProperties": false},
+                    "additionalProperties": ["_id"],
+                },
+            ),
+            (
+                doc! {"dependencies": {"a": ["b", "c"]}},
+                doc! {"a": 1, "b": 1},
+                doc! {
+                    "operatorName": "dependencies",
+                    "failingDependencies": [
+                        {"conditionalProperty": "a", "missingProperties": ["c"]},
+                    ],
+                },
+            ),
+            (
+                doc! {"minProperties": 3},
+                doc! {"a": 1},
+                doc! {
+                    "operatorName": "minProperties",
+                    "specifiedAs": {"minProperties": 3},
+                    "reason": "specified number of properties was not satisfied",
+                    "numberOfProperties": 1_i64,
+                },
+            ),
+        ] {
+            assert_eq!(rules(schema.clone(), document), one(expected), "{schema}");
+        }
+    }
+
+    #[test]
+    fn quotes_titles() {
+        let schema = doc! {
+            "title": "people",
+            "properties": {"a": {"minimum": 1, "description": "how many"}},
+        };
+        let details = rules(schema, doc! {"a": 0});
+        assert_eq!(details.get_str("title").unwrap(), "people");
+        assert!(details.to_string().contains("how many"));
+    }
+}

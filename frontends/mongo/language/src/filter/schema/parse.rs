@@ -220,9 +220,8 @@ impl<'a> Entry<'a> {
     fn nested(&self, value: &Bson) -> Result<Schema> {
         let Bson::Document(source) = value else {
             let (name, found) = (self.name, type_name(value));
-            let message = format!(
-                "$jsonSchema keyword '{name}' must hold schemas, but found an element of type {found}"
-            );
+            let message =
+                format!("$jsonSchema keyword '{name}' must hold schemas, but found a {found}");
             return Err(type_mismatch(message));
         };
         schema(source, self.depth + 1)
