@@ -491,6 +491,14 @@ mod tests {
             );
         }
         super::testing::refuse_in(
+            Place::Match,
+            [
+                (doc! {"$where": "1"}, 2),
+                (doc! {"a": {"$near": [0, 0]}}, 5_626_500),
+                (doc! {"$text": {"$search": "x"}}, 27),
+            ],
+        );
+        super::testing::refuse_in(
             Place::Validator,
             [
                 (doc! {"$where": "1"}, 2),

@@ -271,7 +271,12 @@ mod tests {
     }
 
     fn text() -> impl Strategy<Value = String> {
-        prop_oneof!["[a-cA-C\u{0}é]{0,4}", ".{0,6}"]
+        prop_oneof![
+            "[a-cA-C\u{0}é ]{0,4}",
+            "[0-9a]{0,4}",
+            "[あアァー]{0,3}",
+            ".{0,6}"
+        ]
     }
 
     fn scalar() -> impl Strategy<Value = Bson> {
@@ -342,8 +347,17 @@ mod tests {
 
         #[test]
         fn keys_sort_as_a_collation_compares((a, b) in (text(), text())) {
-            let collation = Collation::parse(&doc! { "locale": "fr_CA", "strength": 2 }).unwrap();
-            check(&Bson::String(a), &Bson::String(b), &collation);
+            let options = [
+                doc! { "locale": "fr_CA", "strength": 2 },
+                doc! { "locale": "en", "strength": 1, "caseLevel": true },
+                doc! { "locale": "sv", "caseFirst": "upper", "numericOrdering": true },
+                doc! { "locale": "ja", "strength": 4, "alternate": "shifted" },
+                doc! { "locale": "de@collation=phonebook", "strength": 5 },
+            ];
+            for options in &options {
+                let collation = Collation::parse(options).unwrap();
+                check(&Bson::String(a.clone()), &Bson::String(b.clone()), &collation);
+            }
         }
     }
 

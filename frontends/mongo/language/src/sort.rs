@@ -21,19 +21,16 @@ const UNKNOWN_META: Code = Code(31138);
 const META_UNAVAILABLE: Code = Code(40218);
 const DUPLICATE_KEY: Code = Code(7_472_500);
 
-/// What a sort by `$meta` may name besides `randVal`; none of it exists without such a search.
-const SEARCH_METADATA: &[&str] = &[
-    "geoNearDistance",
-    "score",
-    "searchScore",
-    "textScore",
-    "vectorSearchScore",
-];
+/// What a sort by `$meta` may name and no document has: all are equal.
+const ABSENT_METADATA: &[&str] = &["score", "searchScore", "vectorSearchScore"];
+
+/// What a sort by `$meta` may name only where such a search was made.
+const SEARCH_METADATA: &[&str] = &["geoNearDistance", "textScore"];
 
 /// A parsed sort pattern.
 #[derive(Clone, Debug, PartialEq, Default)]
 pub struct SortPattern {
-    /// The paths of all keys but the random ones.
+    /// The paths of all keys that have one.
     paths: Vec<Path>,
     parts: Vec<Part>,
     collation: Collation,
@@ -48,6 +45,8 @@ enum Part {
     },
     /// `{$meta: "randVal"}`
     Random,
+    /// `{$meta: "searchScore"}` and its like.
+    Absent,
 }
 
 /// What a document is sorted by: compare two with [`SortPattern::compare_keys`].
@@ -70,7 +69,7 @@ impl SortPattern {
         };
         for (name, direction) in pattern {
             let part = match direction {
-                Bson::Document(meta) => random(meta)?,
+                Bson::Document(meta) => by_metadata(meta)?,
                 direction => {
                     let descending = is_descending(name, direction)?;
                     let path = Path::checked(name)?;
@@ -103,7 +102,7 @@ impl SortPattern {
             .iter()
             .map(|part| match part {
                 Part::Field { path, descending } => Some((path, *descending)),
-                Part::Random => None,
+                Part::Random | Part::Absent => None,
             })
             .collect()
     }
@@ -129,6 +128,7 @@ impl SortPattern {
         let value = |part: &Part| match part {
             Part::Field { .. } => values.next().flatten().unwrap_or(Bson::Null),
             Part::Random => Bson::Double(rand::random()),
+            Part::Absent => Bson::Null,
         };
         SortKey(self.parts.iter().map(value).collect())
     }
@@ -177,11 +177,8 @@ impl SortPattern {
                 Part::Field { path, descending } => {
                     pattern.insert(path.as_str(), if *descending { -1 } else { 1 });
                 }
-                Part::Random => {
-                    pattern.insert(
-                        format!("$computed{number}"),
-                        bson::doc! {"$meta": "randVal"},
-                    );
+                Part::Random | Part::Absent => {
+                    pattern.insert(format!("$computed{number}"), -1);
                 }
             }
         }
@@ -204,7 +201,7 @@ fn is_descending(name: &str, direction: &Bson) -> Result<bool> {
     }
 }
 
-fn random(meta: &Document) -> Result<Part> {
+fn by_metadata(meta: &Document) -> Result<Part> {
     let Some(given) = meta.get("$meta") else {
         let message = "Cannot sort by an expression other than $meta";
         return Err(Error::new(NOT_META, message));
@@ -216,6 +213,7 @@ fn random(meta: &Document) -> Result<Part> {
     }
     match given {
         Bson::String(name) if name == "randVal" => Ok(Part::Random),
+        Bson::String(name) if ABSENT_METADATA.contains(&name.as_str()) => Ok(Part::Absent),
         Bson::String(name) if SEARCH_METADATA.contains(&name.as_str()) => {
             let message = format!("query requires {name} metadata, but it is not available");
             Err(Error::new(META_UNAVAILABLE, message))
@@ -268,6 +266,11 @@ mod tests {
             (doc! {"a": 1}, arrays(), vec![3, 1, 2]),
             (doc! {"a": -1}, arrays(), vec![1, 3, 2]),
             (doc! {}, arrays(), vec![1, 2, 3]),
+            (
+                doc! {"s": {"$meta": "searchScore"}, "a": 1, "r": {"$meta": "randVal"}},
+                arrays(),
+                vec![3, 1, 2],
+            ),
             (
                 doc! {"a": 1, "b": -1},
                 vec![doc! {"a": 1, "b": 1}, doc! {"a": 1, "b": 2}, doc! {"a": 0}],

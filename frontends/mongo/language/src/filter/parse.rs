@@ -18,8 +18,10 @@ const PATH_TOO_LONG: Code = Code(5_729_100);
 /// Where a filter stands, which decides what it may ask.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place {
-    /// A query or a `$match` stage.
+    /// The query of a command.
     Query,
+    /// A `$match` stage, which sorts nothing by distance and runs no code.
+    Match,
     /// `$elemMatch` of a projection, and the query if the projection has the positional `$`.
     Projection,
     /// A collection's validator.

@@ -33,7 +33,7 @@ pub(super) fn text(parser: Parser<'_>, name: &str, value: &Bson) -> Result<Optio
             "{name} can only be applied to the top-level document"
         )));
     }
-    if parser.place != Place::Query {
+    if !matches!(parser.place, Place::Query | Place::Match) {
         return Err(bad_value(format!("{name} is not allowed in this context")));
     }
     let Bson::Document(options) = value else {
