@@ -35,6 +35,11 @@ impl Failure {
         Error::new(code, message).into()
     }
 
+    /// The language's error in it; what only replies carry is lost.
+    pub(crate) fn into_error(self) -> Error {
+        self.0.error
+    }
+
     /// The same with one more field in the reply.
     pub(crate) fn with(mut self, field: &str, value: impl Into<Bson>) -> Self {
         self.fields.insert(field, value);

@@ -48,13 +48,18 @@ impl Parameter {
     }
 }
 
+/// How long a cursor may stay unused, in milliseconds.
+pub(crate) const CURSOR_TIMEOUT_MS: &str = "cursorTimeoutMillis";
+/// How long a transaction may stay open, in seconds.
+pub(crate) const TRANSACTION_LIFETIME_S: &str = "transactionLifetimeLimitSeconds";
+
 const PARAMETERS: &[Parameter] = &[
     Parameter::fixed("authenticationMechanisms", |_| {
         let names = MECHANISMS.into_iter().map(Mechanism::name);
         Bson::Array(names.map(Bson::from).collect())
     }),
     Parameter::settable("automationServiceDescriptor", |_| "".into(), descriptor),
-    Parameter::fixed("cursorTimeoutMillis", |_| 600_000i64.into()),
+    Parameter::settable(CURSOR_TIMEOUT_MS, |_| 600_000i64.into(), positive),
     Parameter::fixed("enableTestCommands", |service| {
         service.config.test_commands.into()
     }),
@@ -75,7 +80,7 @@ const PARAMETERS: &[Parameter] = &[
     Parameter::fixed("scramSHA256IterationCount", |_| {
         iterations(Mechanism::Sha256)
     }),
-    Parameter::fixed("transactionLifetimeLimitSeconds", |_| 60.into()),
+    Parameter::settable(TRANSACTION_LIFETIME_S, |_| 60.into(), positive),
 ];
 
 fn iterations(mechanism: Mechanism) -> Bson {
@@ -92,6 +97,16 @@ fn number(value: &Bson) -> Option<f64> {
         Bson::Boolean(value) => Some(f64::from(u8::from(*value))),
         _ => None,
     }
+}
+
+fn positive(value: &Bson) -> Result<Bson> {
+    let number = number(value).ok_or_else(|| bad_value("the value must be a number"))?;
+    if !(1.0..=9e15).contains(&number) {
+        return Err(bad_value("the value must be at least 1").into());
+    }
+    #[expect(clippy::cast_possible_truncation, reason = "checked to be in range")]
+    let whole = number as i64;
+    Ok(whole.into())
 }
 
 fn log_level(value: &Bson) -> Result<Bson> {
@@ -169,6 +184,16 @@ impl Parameters {
         let mut changed = self.changed.write().unwrap_or_else(PoisonError::into_inner);
         changed.insert(parameter.name, value);
         Ok(())
+    }
+
+    /// A parameter that is a whole number.
+    pub(crate) fn integer(&self, service: &Service, name: &str) -> i64 {
+        let value = find(name).map(|parameter| self.get(service, parameter));
+        match value {
+            Some(Bson::Int32(value)) => value.into(),
+            Some(Bson::Int64(value)) => value,
+            _ => 0,
+        }
     }
 }
 

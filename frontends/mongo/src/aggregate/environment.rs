@@ -112,7 +112,7 @@ impl pipeline::Environment for Handle {
     ) -> BoxFuture<'a, LanguageResult<Box<dyn Source>>> {
         Box::pin(async move {
             let read = self.read(namespace, pipeline);
-            read.await.map_err(language_error)
+            read.await.map_err(Failure::into_error)
         })
     }
 
@@ -122,7 +122,7 @@ impl pipeline::Environment for Handle {
     ) -> BoxFuture<'a, LanguageResult<Box<dyn Source>>> {
         Box::pin(async move {
             let documents = system_stages::answer(&self.0, stage).await;
-            let documents = documents.map_err(language_error)?;
+            let documents = documents.map_err(Failure::into_error)?;
             Ok(Box::new(Documents::new(documents)) as Box<dyn Source>)
         })
     }
@@ -134,7 +134,7 @@ impl pipeline::Environment for Handle {
     ) -> BoxFuture<'a, LanguageResult<()>> {
         Box::pin(async move {
             let written = out::replace(&self.0, target, documents).await;
-            written.map_err(language_error)
+            written.map_err(Failure::into_error)
         })
     }
 
@@ -145,7 +145,7 @@ impl pipeline::Environment for Handle {
     ) -> BoxFuture<'a, LanguageResult<()>> {
         Box::pin(async move {
             let merged = merge::merge(&self.0, merge, documents).await;
-            merged.map_err(language_error)
+            merged.map_err(Failure::into_error)
         })
     }
 }
@@ -190,9 +190,4 @@ impl Handle {
         let source = CollectionSource::new(&self.0, target, query).await?;
         Ok(pipeline.run(Box::new(source), &shared))
     }
-}
-
-/// The language's error in a failure; what only replies carry is lost.
-fn language_error(failure: Failure) -> Error {
-    failure.error
 }

@@ -34,7 +34,13 @@ pub(super) async fn replace(
     let collection = successor(&namespace, existing.as_ref())?;
     let unique = bson::Uuid::new();
     let temporary = namespace.sibling(&format!("tmp.agg_out.{unique}"));
-    target::create(&environment.data, &mut Scope::Alone, &temporary, &collection).await?;
+    target::create(
+        &environment.data,
+        &mut Scope::Alone,
+        &temporary,
+        &collection,
+    )
+    .await?;
     let written = async {
         while let Some(batch) = documents.next_batch().await? {
             for part in batch.chunks(STEP) {

@@ -9,7 +9,7 @@ use tessera_mongo_language::pipeline::{BoxFuture, Source};
 use crate::aggregate::environment::Environment;
 use crate::execute::Execution;
 use crate::execute::query::Query;
-use crate::failure::Result;
+use crate::failure::{Failure, Result};
 use crate::write::target::Target;
 
 /// Documents of one batch.
@@ -70,6 +70,6 @@ impl CollectionSource {
 
 impl Source for CollectionSource {
     fn next_batch(&mut self) -> BoxFuture<'_, LanguageResult<Option<Vec<Document>>>> {
-        Box::pin(async move { self.read().await.map_err(|failure| failure.error) })
+        Box::pin(async move { self.read().await.map_err(Failure::into_error) })
     }
 }

@@ -1,0 +1,56 @@
+// Typed into mongosh line by line. What it prints is in session.txt.
+show dbs
+use walk
+db.people.insertOne({ _id: 1, name: "Ann", city: "Bern", age: 41 })
+db.people.insertMany([{ _id: 2, name: "Bob", city: "Graz", age: 35 }, { _id: 3, name: "Cleo", city: "Bern", age: 29 }])
+db.people.find()
+db.people.find({ city: "Bern" }, { name: 1 }).sort({ name: -1 })
+db.people.findOne({ _id: 2 })
+db.people.updateOne({ _id: 2 }, { $set: { city: "Linz" }, $inc: { age: 1 } })
+db.people.updateMany({}, { $push: { seen: 1 } })
+db.people.findOneAndUpdate({ _id: 3 }, { $unset: { seen: "" } }, { returnDocument: "after" })
+db.people.deleteOne({ _id: 3 })
+db.people.countDocuments({})
+db.people.distinct("city")
+db.people.insertOne({ _id: 1 })
+db.people.updateOne({ _id: 1 }, { $frobnicate: { a: 1 } })
+show collections
+for (let n = 0; n < 45; n += 1) db.numbers.insertOne({ _id: n, even: n % 2 === 0 })
+db.numbers.find({}, { even: 0 })
+it
+it
+db.numbers.createIndex({ even: 1 })
+db.numbers.getIndexes()
+db.numbers.find({ even: true }).explain().queryPlanner.winningPlan.stage
+db.numbers.find({ even: true }).explain("executionStats").executionStats.totalDocsExamined
+db.numbers.aggregate([{ $group: { _id: "$even", n: { $sum: 1 } } }, { $sort: { _id: 1 } }])
+db.numbers.stats().count
+sh.enableSharding("walk")
+sh.shardCollection("walk.cities", { country: "hashed" })
+db.cities.insertMany([{ _id: 1, country: "CH" }, { _id: 2, country: "AT" }, { _id: 3, country: "CH" }]).acknowledged
+db.cities.insertOne({ _id: 4 })
+db.cities.find({ country: "CH" }).sort({ _id: 1 })
+sh.reshardCollection("walk.cities", { _id: "hashed" }).ok
+db.cities.countDocuments()
+db.cities.getShardDistribution()
+sh.status()
+const session = db.getMongo().startSession()
+session.startTransaction()
+session.getDatabase("walk").people.updateOne({ _id: 1 }, { $inc: { age: 1 } })
+db.people.findOne({ _id: 1 }).age
+session.commitTransaction().ok
+db.people.findOne({ _id: 1 }).age
+session.startTransaction()
+session.getDatabase("walk").people.deleteMany({}).deletedCount
+session.abortTransaction().ok
+db.people.countDocuments()
+db.createUser({ user: "guest", pwd: "secret", roles: ["read"] })
+db.getUsers().users.map(({ user, roles }) => [user, roles])
+db.auth("guest", "wrong")
+db.auth("guest", "secret")
+db.logout().ok
+db.dropUser("guest")
+db.runCommand({ frobnicate: 1 })
+db.runCommand({ getLastRequestStatistics: 1 }).CommandName
+db.people.drop()
+db.dropDatabase()

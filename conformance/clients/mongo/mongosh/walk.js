@@ -1,0 +1,89 @@
+// Types a session into stock mongosh and compares what it prints with what it should.
+//
+//     node walk.js mongodb://127.0.0.1:27017
+//     node walk.js mongodb://127.0.0.1:27017 --write    (writes what it prints as what it should)
+//
+// Prints a line for every input and ends with a count; the exit code is 0 if all passed.
+"use strict";
+
+const { spawnSync } = require("node:child_process");
+const { readFileSync, writeFileSync } = require("node:fs");
+const { join } = require("node:path");
+const { parseArgs } = require("node:util");
+
+const MARK = "mark 7d1f:";
+const EXPECTED = join(__dirname, "session.txt");
+
+// What differs from run to run: identifiers, times, sizes, addresses.
+const VARYING = [
+  [/UUID\('[0-9a-f-]+'\)/g, "UUID"],
+  [/ObjectId\('[0-9a-f]+'\)/g, "ObjectId"],
+  [/Binary\.createFromBase64\('[^']*', \d+\)/g, "Binary"],
+  [/Timestamp\(\{ t: \d+, i: \d+ \}\)/g, "Timestamp"],
+  [/(ISODate|Long)\('[^']*'\)/g, "$1"],
+  [/\d{4}-\d\d-\d\dT[\d:.]+Z/g, "time"],
+  [/127\.0\.0\.1:\d+/g, "address"],
+  [/\d+(\.\d+)? (B|KiB|MiB|GiB)/g, "size"],
+];
+
+function main() {
+  const { positionals, values } = parseArgs({
+    allowPositionals: true,
+    options: { ca: { type: "string" }, write: { type: "boolean", default: false } },
+  });
+  const lines = readFileSync(join(__dirname, "session.js"), "utf8").split("\n");
+  const inputs = lines.filter((line) => line !== "" && !line.startsWith("//"));
+  const answers = session(positionals[0], values.ca, inputs);
+  const transcript = inputs.map((input, at) => `> ${input}\n${answers[at]}`);
+  if (values.write) {
+    writeFileSync(EXPECTED, `${transcript.join("\n")}\n`);
+    return 0;
+  }
+  return report(inputs, transcript);
+}
+
+// What mongosh prints for each input. It prints a mark after each, by which they are told apart.
+function session(endpoint, ca, inputs) {
+  const arguments_ = [require.resolve("mongosh/bin/mongosh.js"), endpoint, "--quiet"];
+  if (ca) arguments_.push("--tls", "--tlsCAFile", ca);
+  const typed = inputs.map((input, at) => `${input}\nprint("${MARK}${at}")\n`).join("");
+  const { stdout, stderr, status } = spawnSync(process.execPath, arguments_, {
+    input: `config.set("displayBatchSize", 20)\n${typed}`,
+    encoding: "utf8",
+    maxBuffer: 1 << 26,
+  });
+  const parts = stdout.split(new RegExp(`${MARK}\\d+\n`));
+  if (parts.length !== inputs.length + 1) {
+    console.log(`mongosh ended with ${status} after ${parts.length - 1} answers:`);
+    console.log(`${stdout}\n${stderr}`);
+  }
+  return inputs.map((_, at) => normal(parts[at] ?? "nothing", at));
+}
+
+// Without prompts, and with a word in place of what varies.
+function normal(text, at) {
+  const prompt = /^(\S* ?\[direct: \w+\] \w+> |\S*\w*> |\.\.\. )+/gm;
+  let answer = text.replace(prompt, "");
+  // The first part also holds the answer of setting up.
+  if (at === 0) answer = answer.replace(/^Setting "displayBatchSize".*\n/, "");
+  for (const [pattern, word] of VARYING) answer = answer.replace(pattern, word);
+  return answer.trimEnd();
+}
+
+function report(inputs, transcript) {
+  const expected = readFileSync(EXPECTED, "utf8").split(/^(?=> )/m);
+  let failed = 0;
+  transcript.forEach((actual, at) => {
+    const wanted = (expected[at] ?? "").trimEnd();
+    if (wanted === actual.trimEnd()) {
+      console.log(`ok ${inputs[at]}`);
+      return;
+    }
+    failed += 1;
+    console.log(`FAILED ${inputs[at]}: expected\n${wanted}\n  and got\n${actual}`);
+  });
+  console.log(`${inputs.length - failed} passed, ${failed} failed`);
+  return failed === 0 ? 0 : 1;
+}
+
+process.exitCode = main();
