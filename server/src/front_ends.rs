@@ -13,7 +13,7 @@ use tessera_console::Console;
 use tessera_core::Store;
 use tessera_core::model::Model;
 use tessera_frontend::{About, FrontEnd};
-use tessera_mongo::Mongo;
+use tessera_mongo::{Mongo, MongoModel};
 use tessera_table::{Table, TableModel};
 
 use crate::error::Error;
@@ -64,7 +64,10 @@ pub(crate) const TABLE: &[Row] = &[
             let mongo = mongo.map_err(|cause| Error::Settings(format!("mongo-users: {cause}")))?;
             Ok(Arc::new(mongo))
         },
-        model: None,
+        model: Some(ApiModel {
+            api: tessera_mongo::API,
+            model: || Arc::new(MongoModel::default()),
+        }),
     },
     Row {
         setting: Setting::listener(
