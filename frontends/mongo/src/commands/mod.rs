@@ -55,6 +55,7 @@ const FAMILIES: &[&[Command]] = &[
     replication::COMMANDS,
     roles::COMMANDS,
     server::COMMANDS,
+    crate::sharding::CHUNK_COMMANDS,
     crate::sharding::CLUSTER_COMMANDS,
     crate::sharding::COLLECTION_COMMANDS,
     transactions::COMMANDS,
