@@ -3,13 +3,14 @@
 //!
 //! Any error of a statement ends the transaction that it belongs to: nothing of it is ever seen. A
 //! commit is recorded by the transaction itself beside its session's retryable writes, so that it
-//! can be asked for again: after a lost answer, after a restart, and when the engine could not tell.
+//! can be asked for again: after a lost answer, after a restart, when the engine could not tell.
 
+mod failures;
+mod reader;
 mod slot;
 #[cfg(test)]
 mod tests;
 
-use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -30,13 +31,11 @@ use crate::failure::{Failure, Result};
 use crate::logical::SessionId;
 use crate::request::Request;
 use crate::session::Session;
+use crate::transaction::failures::{TRANSIENT, committed, expired, none_such, too_old, unknown};
 use crate::transaction::slot::{Open, Slot, State};
 use crate::write::retry::{self, Numbered};
 
-/// The label of a failed transaction that may succeed if all of it is run again.
-pub(crate) const TRANSIENT: &str = "TransientTransactionError";
-/// The label of a commit that may have been applied.
-pub(crate) const UNKNOWN_RESULT: &str = "UnknownTransactionCommitResult";
+pub(crate) use reader::Reader;
 
 /// How long a transaction may stay open, unless a client sets it.
 const LIFETIME_SECONDS: u64 = 60;
@@ -75,32 +74,6 @@ pub(crate) struct Joined {
     untouched: bool,
     /// Whether the statement has gone well; otherwise the transaction ends with it.
     succeeded: bool,
-}
-
-/// The transaction that a read uses.
-pub(crate) enum Reader<'a> {
-    Own(Transaction),
-    Shared(&'a mut Transaction),
-}
-
-impl Deref for Reader<'_> {
-    type Target = Transaction;
-
-    fn deref(&self) -> &Transaction {
-        match self {
-            Self::Own(transaction) => transaction,
-            Self::Shared(transaction) => transaction,
-        }
-    }
-}
-
-impl DerefMut for Reader<'_> {
-    fn deref_mut(&mut self) -> &mut Transaction {
-        match self {
-            Self::Own(transaction) => transaction,
-            Self::Shared(transaction) => transaction,
-        }
-    }
 }
 
 impl Transactions {
@@ -330,8 +303,8 @@ async fn commit_open(
     }
 }
 
-/// Finds out how a commit ended whose answer was lost. If there is no record of it, one is made that
-/// keeps it from being applied later.
+/// Finds out how a commit ended whose answer was lost. If there is no record of it, one is made
+/// that keeps it from being applied later.
 async fn resolve(data: &Data, numbered: Numbered) -> (State, Result<()>) {
     match retry::fence(data, numbered).await {
         Ok(true) => (State::Committed, Ok(())),
@@ -507,35 +480,4 @@ impl Drop for Joined {
             self.slot.state = State::Aborted;
         }
     }
-}
-
-fn none_such(number: i64) -> Failure {
-    let message =
-        format!("Given transaction number {number} does not match any in-progress transactions.");
-    Failure::new(Code::NO_SUCH_TRANSACTION, message).labelled(TRANSIENT)
-}
-
-fn committed(number: i64) -> Failure {
-    let message = format!("Transaction with {{ txnNumber: {number} }} has been committed.");
-    Failure::new(Code::TRANSACTION_COMMITTED, message)
-}
-
-fn expired(number: i64) -> Failure {
-    let message = format!(
-        "Transaction with {{ txnNumber: {number} }} has been aborted: it was open for longer than \
-         transactionLifetimeLimitSeconds"
-    );
-    Failure::new(Code::TRANSACTION_EXCEEDED_LIFETIME_LIMIT_SECONDS, message).labelled(TRANSIENT)
-}
-
-fn unknown() -> Failure {
-    Failure::from(CoreError::OutcomeUnknown).labelled(UNKNOWN_RESULT)
-}
-
-fn too_old(number: i64, latest: i64) -> Failure {
-    let message = format!(
-        "Cannot start transaction {number} on session because a newer transaction {latest} has \
-         already started."
-    );
-    Failure::new(Code::TRANSACTION_TOO_OLD, message)
 }

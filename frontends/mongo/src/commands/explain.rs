@@ -22,6 +22,7 @@ use crate::reply::Reply;
 use crate::request::Request;
 use crate::service::Service;
 use crate::session::Session;
+use crate::sharding;
 use crate::write::change::{Change, Kind};
 use crate::write::target::Target;
 
@@ -210,7 +211,11 @@ async fn show(
     };
     let mut shown = doc! { "queryPlanner": planner(&plan, &query_shown, tree(None)) };
     if let Some(target) = target.filter(|target| target.collection.shard_key.is_some()) {
-        shown.insert("partitions", partitions_of(target, &plan, partitions));
+        let touched = partitions_of(target, &plan, partitions);
+        if let Ok(planner) = shown.get_document_mut("queryPlanner") {
+            sharding::explain_shards(planner, &touched);
+        }
+        shown.insert("partitions", touched);
     }
     if let Some(ran) = ran {
         let mut stats = execution_stats(ran, tree(Some(ran)));

@@ -46,6 +46,7 @@ const FAMILIES: &[&[Command]] = &[
     catalog::COMMANDS,
     coll_mod::COMMANDS,
     count::COMMANDS,
+    crate::sharding::CHUNK_COMMANDS,
     crate::sharding::CLUSTER_COMMANDS,
     crate::sharding::COLLECTION_COMMANDS,
     create::COMMANDS,

@@ -1,8 +1,8 @@
 //! The database `config`: what a cluster keeps of itself, computed from the core's partition maps
 //! and statistics whenever somebody reads it.
 //!
-//! `settings` is an ordinary collection. Of `collections`, what clients may switch there (`noBalance`
-//! and the like) is stored in an ordinary collection of that name and laid over the computed rows.
+//! `settings` is an ordinary collection. What clients may switch in `collections` (`noBalance` and
+//! the like) is stored in an ordinary collection of that name and laid over the computed rows.
 
 use bson::oid::ObjectId;
 use bson::{Bson, DateTime, Document, doc};

@@ -170,6 +170,22 @@ impl Layout {
     }
 }
 
+/// Turns the plan of a query on a sharded collection into that of each shard that it goes to.
+pub(crate) fn explain_shards(planner: &mut Document, partitions: &Document) {
+    let touched = partitions.get_array("touched").ok().into_iter().flatten();
+    let numbers = touched.filter_map(|number| PartitionId::try_from(number.as_i64()?).ok());
+    let plan = planner.get("winningPlan").cloned().unwrap_or(Bson::Null);
+    let shards = numbers.map(|number| {
+        Bson::Document(doc! { "shardName": shard_name(number), "winningPlan": plan.clone() })
+    });
+    let shards: Vec<Bson> = shards.collect();
+    let stage = match shards.len() {
+        1 => "SINGLE_SHARD",
+        _ => "SHARD_MERGE",
+    };
+    planner.insert("winningPlan", doc! { "stage": stage, "shards": shards });
+}
+
 /// Where clients reach the server, as `host:port`.
 pub(crate) fn address(service: &Service) -> String {
     let address = service.config.address;

@@ -5,6 +5,7 @@
 //! share of the throughput, split and merged by the core. Keys given as ranges (`{ a: 1 }`) are
 //! taken too, and placed by their hash like all others; the answer says so.
 
+mod chunks;
 mod cluster;
 mod collections;
 pub(crate) mod config;
@@ -17,7 +18,9 @@ pub(crate) mod statistics;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use chunks::COMMANDS as CHUNK_COMMANDS;
 pub(crate) use cluster::COMMANDS as CLUSTER_COMMANDS;
 pub(crate) use collections::COMMANDS as COLLECTION_COMMANDS;
 pub(crate) use key::{check_unique_index, check_unmoved};
+pub(crate) use layout::explain_shards;
 pub(crate) use progress::operations;

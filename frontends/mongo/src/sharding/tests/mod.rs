@@ -228,14 +228,15 @@ async fn unique_indexes_and_refinements_must_fit_the_key() {
     let mut client = sharded(3).await;
     let refine = doc! { "refineCollectionShardKey": "db.c", "key": { "b": 1, "a": 1 } };
     assert_eq!(client.code("admin", refine).await, 72);
-    let create = doc! { "createIndexes": "u", "indexes": [{ "key": { "x": 1 }, "name": "x_1", "unique": true }] };
-    client.run("db", create).await;
+    let unique = |collection: &str, key: Document| {
+        let index = doc! { "key": key, "name": "x_1", "unique": true };
+        doc! { "createIndexes": collection, "indexes": [index] }
+    };
+    client.run("db", unique("u", doc! { "x": 1 })).await;
     let shard = doc! { "shardCollection": "db.u", "key": { "a": "hashed" } };
     assert_eq!(client.code("admin", shard).await, 72);
-    let create = doc! { "createIndexes": "c", "indexes": [{ "key": { "x": 1 }, "name": "x_1", "unique": true }] };
-    assert_eq!(client.code("db", create).await, 67);
-    let create = doc! { "createIndexes": "c", "indexes": [{ "key": { "x": 1, "a": 1 }, "name": "x_1", "unique": true }] };
-    client.run("db", create).await;
+    assert_eq!(client.code("db", unique("c", doc! { "x": 1 })).await, 67);
+    client.run("db", unique("c", doc! { "x": 1, "a": 1 })).await;
 }
 
 #[tokio::test]
@@ -327,6 +328,110 @@ async fn only_switches_of_config_can_be_written() {
     client.run("admin", doc! { "balancerStart": 1 }).await;
     let status = client.run("admin", doc! { "balancerStatus": 1 }).await;
     assert_eq!(status.get_str("mode").unwrap(), "full");
+}
+
+#[tokio::test]
+async fn explain_shows_to_which_partition_a_query_goes() {
+    let mut client = sharded(100).await;
+    for (filter, stage, count) in [
+        (doc! { "a": 7 }, "SINGLE_SHARD", 1),
+        (doc! { "a": 7, "_id": 7 }, "SINGLE_SHARD", 1),
+        (doc! { "b": "b7" }, "SHARD_MERGE", 4),
+    ] {
+        let command = doc! { "explain": { "find": "c", "filter": filter.clone() } };
+        let reply = client.run("db", command).await;
+        let planner = reply.get_document("queryPlanner").unwrap();
+        let plan = planner.get_document("winningPlan").unwrap();
+        assert_eq!(plan.get_str("stage").unwrap(), stage, "{filter}");
+        let shards = plan.get_array("shards").unwrap();
+        assert_eq!(shards.len(), count, "{filter}");
+    }
+}
+
+#[tokio::test]
+async fn stages_tell_of_collections_shard_by_shard() {
+    let mut client = sharded(200).await;
+    let stage = |collection: Bson, stage: Document| {
+        doc! { "aggregate": collection, "pipeline": [stage], "cursor": {} }
+    };
+    let command = stage("c".into(), doc! { "$collStats": { "storageStats": {} } });
+    let reply = client.run("db", command).await;
+    let rows = reply
+        .get_document("cursor")
+        .unwrap()
+        .get_array("firstBatch")
+        .unwrap();
+    assert_eq!(rows.len(), 4);
+    let counts = rows.iter().map(|row| {
+        let row = row.as_document().unwrap();
+        assert!(row.get_str("shard").unwrap().starts_with("partition-"));
+        row.get_document("storageStats")
+            .unwrap()
+            .get_i64("count")
+            .unwrap()
+    });
+    assert_eq!(counts.sum::<i64>(), 200);
+    for (name, argument, database, target, code) in [
+        (
+            "$shardedDataDistribution",
+            Bson::Document(doc! {}),
+            "admin",
+            Bson::Int32(1),
+            0,
+        ),
+        (
+            "$shardedDataDistribution",
+            Bson::Document(doc! {}),
+            "db",
+            Bson::Int32(1),
+            6789102,
+        ),
+        (
+            "$listClusterCatalog",
+            Bson::Document(doc! { "shards": true }),
+            "db",
+            Bson::Int32(1),
+            0,
+        ),
+        (
+            "$listClusterCatalog",
+            Bson::Int32(1),
+            "db",
+            Bson::Int32(1),
+            9621302,
+        ),
+        (
+            "$listClusterCatalog",
+            Bson::Document(doc! { "shards": 1 }),
+            "db",
+            Bson::Int32(1),
+            14,
+        ),
+        (
+            "$listClusterCatalog",
+            Bson::Document(doc! { "x": 1 }),
+            "db",
+            Bson::Int32(1),
+            40415,
+        ),
+    ] {
+        let command = stage(target, doc! { name: argument });
+        assert_eq!(client.code(database, command).await, code, "{name}");
+    }
+    let command = doc! {
+        "aggregate": "chunks",
+        "pipeline": [{ "$group": { "_id": "$shard", "n": { "$sum": 1 } } }],
+        "cursor": {},
+    };
+    let reply = client.run("config", command).await;
+    let rows = reply
+        .get_document("cursor")
+        .unwrap()
+        .get_array("firstBatch")
+        .unwrap();
+    assert_eq!(rows.len(), 4);
+    let counted = client.run("config", doc! { "count": "chunks" }).await;
+    assert_eq!(counted.get_i32("n").unwrap(), 4);
 }
 
 /// Eight clients write while the collection is resharded: no write is refused or lost, and the
