@@ -1,12 +1,13 @@
 //! Read and write concerns. One engine holds all data and answers every read with what was
 //! committed before, so each level that exists is met; what must be refused is refused here.
 
+use bson::spec::ElementType;
 use bson::{RawBsonRef, RawDocument, Timestamp};
 use tessera_mongo_language::error::{bad_value, failed_to_parse};
 
 use crate::failure::Result;
 use crate::fields::{
-    ANY, BOOL_OR_NUMBER, Field, Fields, STRING, TIMESTAMP, exact, float, optional,
+    ANY, BOOL_OR_NUMBER, Field, Fields, STRING, TIMESTAMP, exact, float, optional, wrong_type,
 };
 
 /// What a read asks of the data it sees.
@@ -48,6 +49,12 @@ const READ_CONCERN: &[Field] = &[
 impl ReadConcern {
     pub(crate) fn parse(document: &RawDocument) -> Result<Self> {
         let fields = Fields::of_document("readConcern", document, READ_CONCERN)?;
+        for name in ["afterClusterTime", "atClusterTime"] {
+            if let Some(RawBsonRef::Null) = document.get(name)? {
+                let (found, expected) = (ElementType::Null, &[ElementType::Timestamp]);
+                return Err(wrong_type("readConcern", name, found, expected).into());
+            }
+        }
         let level = fields.str("level").map(|name| {
             let known = LEVELS.iter().find(|(known, _)| *known == name);
             known.map(|(_, level)| *level).ok_or_else(|| {
@@ -149,9 +156,18 @@ fn check_provenance(provenance: Option<&str>) -> Result<()> {
     }
 }
 
+/// A count of members, cut to a whole one.
+fn members(value: RawBsonRef<'_>) -> Option<i64> {
+    let number = float(value).filter(|number| number.is_finite())?;
+    let members = exact(RawBsonRef::Double(number.trunc()))?;
+    (0..=MOST_MEMBERS).contains(&members).then_some(members)
+}
+
 fn acknowledgement(value: Option<RawBsonRef<'_>>) -> Result<Acknowledgement> {
     match value {
         None => Ok(Acknowledgement::Default),
+        // A name, and an empty one, as servers have it.
+        Some(RawBsonRef::Null) => Ok(Acknowledgement::Named(String::new())),
         Some(RawBsonRef::String("majority")) => Ok(Acknowledgement::Majority),
         Some(RawBsonRef::String(name)) => Ok(Acknowledgement::Named(name.to_owned())),
         Some(RawBsonRef::Document(tags)) => {
@@ -170,7 +186,7 @@ fn acknowledgement(value: Option<RawBsonRef<'_>>) -> Result<Acknowledgement> {
         Some(value) if float(value).is_none() => {
             Err(failed_to_parse("w has to be a number, string, or object").into())
         }
-        Some(value) => match exact(value).filter(|members| (0..=MOST_MEMBERS).contains(members)) {
+        Some(value) => match members(value) {
             Some(members) => Ok(Acknowledgement::Members(members)),
             None => {
                 let message = "w has to be a non-negative number and not greater than 50";

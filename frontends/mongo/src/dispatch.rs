@@ -176,7 +176,12 @@ async fn run(
         .max_time
         .filter(|_| command.name != "getMore");
     let outcome = {
-        let running = (command.run)(service, session, request);
+        let running = async {
+            if command.takes_write_concern {
+                service.write_lock.passed().await;
+            }
+            (command.run)(service, session, request).await
+        };
         tokio::select! {
             biased;
             outcome = running => outcome,

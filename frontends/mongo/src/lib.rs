@@ -48,6 +48,7 @@ mod tests;
 mod transaction;
 mod wire;
 mod write;
+mod write_lock;
 
 use std::future::Future;
 use std::pin::Pin;

@@ -111,11 +111,7 @@ fn positive(value: &Bson) -> Result<Bson> {
 
 fn log_level(value: &Bson) -> Result<Bson> {
     let wrong = || bad_value(format!("Invalid value for logLevel: {value}"));
-    let number = match value {
-        Bson::Boolean(_) => None,
-        value => number(value),
-    };
-    let number = number.ok_or_else(wrong)?;
+    let number = number(value).ok_or_else(wrong)?;
     if !(0.0..=5.0).contains(&number) {
         return Err(wrong().into());
     }
@@ -125,9 +121,11 @@ fn log_level(value: &Bson) -> Result<Bson> {
 }
 
 fn truth(value: &Bson) -> Result<Bson> {
-    match number(value) {
-        Some(number) => Ok((number != 0.0).into()),
-        None => Err(bad_value(format!("Invalid value for quiet: {value}")).into()),
+    match (number(value), value) {
+        (Some(number), _) => Ok((number != 0.0).into()),
+        // Anything that is there means yes.
+        (None, Bson::String(_) | Bson::Document(_) | Bson::Array(_)) => Ok(true.into()),
+        (None, _) => Err(bad_value(format!("Invalid value for quiet: {value}")).into()),
     }
 }
 

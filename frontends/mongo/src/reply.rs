@@ -95,6 +95,9 @@ pub(crate) fn encode_query_failure(failure: &Failure) -> Option<RawDocumentBuf> 
     RawDocumentBuf::try_from(&reply).ok()
 }
 
+/// Commands of several statements, each of which may fail by itself.
+const STATEMENTS: &[&str] = &["insert", "update", "delete"];
+
 /// Says that a write concern cannot be met: there is one copy of the data, and nobody named it.
 pub(crate) fn with_concern(
     reply: Reply,
@@ -106,6 +109,10 @@ pub(crate) fn with_concern(
         return Ok(reply);
     };
     let (code, message) = match &concern.w {
+        // Who asks for no acknowledgement is told nothing of how single statements went.
+        Acknowledgement::Members(0) if STATEMENTS.contains(&command.name) => {
+            return Ok(Reply::ok());
+        }
         Acknowledgement::Members(members) if *members > 1 => (
             Code::UNSATISFIABLE_WRITE_CONCERN,
             "Not enough data-bearing nodes".to_owned(),

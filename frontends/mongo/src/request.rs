@@ -260,17 +260,17 @@ fn expect_document<'a>(key: &str, value: RawBsonRef<'a>) -> Result<&'a RawDocume
 
 /// How long a command may run. 0 is no limit.
 fn max_time(key: &str, value: RawBsonRef<'_>) -> Result<Option<Duration>> {
-    let Some(number) = fields::float(value) else {
+    if fields::float(value).is_none() {
         let found = type_name(value.element_type());
         let message = format!("BSON field '{key}' is the wrong type '{found}', expected a number");
         return Err(type_mismatch(message).into());
-    };
-    if !(0.0..=f64::from(i32::MAX)).contains(&number) && !number.is_nan() {
-        let message = format!("{number} value for {key} is out of range [0, {}]", i32::MAX);
-        return Err(bad_value(message).into());
     }
     let millis = fields::exact(value)
         .ok_or_else(|| failed_to_parse(format!("{key} has non-integral value")))?;
+    if !(0..=i64::from(i32::MAX)).contains(&millis) {
+        let message = format!("{millis} value for {key} is out of range [0, {}]", i32::MAX);
+        return Err(bad_value(message).into());
+    }
     let millis = u64::try_from(millis).unwrap_or_default();
     Ok((millis > 0).then(|| Duration::from_millis(millis)))
 }

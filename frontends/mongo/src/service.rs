@@ -15,6 +15,7 @@ use crate::fail_point::FailPoints;
 use crate::logical::{LogicalSessions, SessionKey};
 use crate::operation::Connections;
 use crate::parameters::Parameters;
+use crate::write_lock::WriteLock;
 
 /// How the front end is set up.
 #[derive(Clone, Debug, Default)]
@@ -49,6 +50,7 @@ pub(crate) struct Service {
     pub(crate) counters: Counters,
     pub(crate) fail_points: FailPoints,
     pub(crate) parameters: Parameters,
+    pub(crate) write_lock: WriteLock,
     defaults: Mutex<Defaults>,
     /// What the commands on data share.
     pub(crate) data: Data,
@@ -69,6 +71,7 @@ impl Service {
             counters: Counters::default(),
             fail_points: FailPoints::default(),
             parameters: Parameters::default(),
+            write_lock: WriteLock::default(),
             defaults: Mutex::default(),
         })
     }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use bson::{Bson, DateTime, Document, RawBsonRef, RawDocument, doc};
-use tessera_mongo_language::error::{Code, type_mismatch};
+use tessera_mongo_language::error::{Code, bad_value, type_mismatch};
 
 use crate::access::Access;
 use crate::auth::Name;
@@ -70,7 +70,13 @@ async fn hello(service: &Service, session: &mut Session, request: &Request<'_>) 
     if let Some(RawBsonRef::Array(offered)) = body.get("compression")? {
         agree_on_compression(session, offered, &mut reply)?;
     }
-    if let Some(RawBsonRef::String(user)) = body.get("saslSupportedMechs")? {
+    if let Some(user) = body.get("saslSupportedMechs")? {
+        let message = "BSON field 'hello.saslSupportedMechs' must be a string";
+        let user = match user {
+            RawBsonRef::String(user) => user,
+            RawBsonRef::Document(_) => return Err(bad_value(message).into()),
+            _ => return Err(type_mismatch(message).into()),
+        };
         reply.insert("saslSupportedMechs", mechanisms(service, user).await?);
     }
     if let Some(RawBsonRef::Document(login)) = body.get("speculativeAuthenticate")? {

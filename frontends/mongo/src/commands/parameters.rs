@@ -1,13 +1,13 @@
 //! Parameters and defaults of the server.
 
-use bson::{Bson, DateTime, Document, RawBsonRef, RawDocument, doc};
+use bson::{Bson, DateTime, Document, RawBsonRef, RawDocument, Timestamp, doc};
 use tessera_mongo_language::error::{Code, bad_value};
 
 use crate::access::{Access, Action};
 use crate::command::Command;
 use crate::concern::{Acknowledgement, Level, ReadConcern, WriteConcern};
 use crate::failure::{Failure, Result};
-use crate::fields::{BOOL, BOOL_OR_NUMBER, DOCUMENT, Field, Fields, STRING, optional};
+use crate::fields::{BOOL, DOCUMENT, Field, Fields, STRING, optional};
 use crate::parameters::{self, Parameter, TRANSACTION_LIFETIME_S};
 use crate::reply::Reply;
 use crate::request::{Request, is_generic};
@@ -135,10 +135,10 @@ async fn set(service: &Service, _: &mut Session, request: &Request<'_>) -> Resul
 pub(crate) struct Defaults {
     read: Option<Document>,
     write: Option<Document>,
-    updated: Option<DateTime>,
+    updated: Option<(DateTime, Timestamp)>,
 }
 
-const GET_DEFAULT: &[Field] = &[optional("inMemory", BOOL_OR_NUMBER)];
+const GET_DEFAULT: &[Field] = &[optional("inMemory", BOOL)];
 
 async fn get_default(service: &Service, _: &mut Session, request: &Request<'_>) -> Result<Reply> {
     let fields = Fields::of(request, GET_DEFAULT)?;
@@ -158,13 +158,12 @@ fn shown(defaults: &Defaults) -> Document {
         "defaultWriteConcern": defaults.write.clone().unwrap_or_else(implicit),
         "defaultWriteConcernSource": source(defaults.write.is_some()),
     };
-    if let Some(updated) = defaults.updated {
+    if let Some((updated, time)) = defaults.updated {
+        shown.insert("updateOpTime", time);
         shown.insert("updateWallClockTime", updated);
     }
-    shown.insert(
-        "localUpdateWallClockTime",
-        defaults.updated.unwrap_or_else(DateTime::now),
-    );
+    let local = defaults.updated.map_or_else(DateTime::now, |(at, _)| at);
+    shown.insert("localUpdateWallClockTime", local);
     shown
 }
 
@@ -188,6 +187,7 @@ async fn set_default(service: &Service, _: &mut Session, request: &Request<'_>) 
                        fields must be present";
         return Err(bad_value(message).into());
     }
+    let time = service.cluster_time.advance(service.store.clock());
     let defaults = service.change_defaults(|defaults| {
         if let Some(read) = read {
             defaults.read = (!read.is_empty()).then_some(read);
@@ -195,7 +195,7 @@ async fn set_default(service: &Service, _: &mut Session, request: &Request<'_>) 
         if let Some(write) = write {
             defaults.write = (!write.is_empty()).then_some(write);
         }
-        defaults.updated = Some(DateTime::now());
+        defaults.updated = Some((DateTime::now(), time));
     });
     Ok(shown(&defaults).into())
 }
@@ -226,6 +226,14 @@ fn checked_write(document: &RawDocument) -> Result<Document> {
             Err(bad_value("Unacknowledged write concern is not suitable as a default").into())
         }
         Acknowledgement::Default => Err(bad_value("a default write concern must have 'w'").into()),
-        _ => Ok(Document::try_from(document)?),
+        Acknowledgement::Named(name) => {
+            let message = format!("No write concern mode named '{name}' found");
+            Err(Failure::new(Code::UNKNOWN_REPL_WRITE_CONCERN, message))
+        }
+        Acknowledgement::Members(_) | Acknowledgement::Majority => {
+            let mut kept = Document::try_from(document)?;
+            kept.entry("wtimeout".to_owned()).or_insert(Bson::Int32(0));
+            Ok(kept)
+        }
     }
 }

@@ -8,7 +8,7 @@ use crate::access::{Access, Action};
 use crate::command::Command;
 use crate::commands;
 use crate::failure::{Failure, Result};
-use crate::fields::{ANY, BOOL_OR_NUMBER, Field, Fields, optional, type_name};
+use crate::fields::{ANY, Field, Fields, optional, truth, type_name};
 use crate::reply::Reply;
 use crate::request::Request;
 use crate::service::Service;
@@ -62,18 +62,13 @@ pub(crate) const COMMANDS: &[Command] = &[
         "listCommands",
         "Shows all commands.",
         Access::Anyone,
-        |_, _, request| Box::pin(async { list_commands(request) }),
+        |_, _, _| Box::pin(async { Ok(list_commands()) }),
     ),
     Command::new(
         "whatsmyuri",
         "Tells the client's own address.",
         Access::Anyone,
-        |_, session, request| {
-            Box::pin(async {
-                Fields::of(request, &[])?;
-                Ok(doc! { "you": session.peer.to_string() }.into())
-            })
-        },
+        |_, session, _| Box::pin(async { Ok(doc! { "you": session.peer.to_string() }.into()) }),
     ),
     Command::new(
         "features",
@@ -98,7 +93,14 @@ pub(crate) const COMMANDS: &[Command] = &[
         "fsync",
         "Writes what was answered to disk.",
         Access::Cluster(&[Action::Fsync]),
-        |_, _, request| Box::pin(async { fsync(request) }),
+        |service, _, request| Box::pin(async { fsync(service, request) }),
+    )
+    .admin_only(),
+    Command::new(
+        "fsyncUnlock",
+        "Lets writes go on that fsync holds back.",
+        Access::Cluster(&[Action::Unlock]),
+        |service, _, request| Box::pin(async { fsync_unlock(service, request) }),
     )
     .admin_only(),
 ];
@@ -174,6 +176,10 @@ fn get_log(request: &Request<'_>) -> Result<Reply> {
     Fields::of(request, &[])?;
     let name = match request.argument() {
         RawBsonRef::String(name) => name,
+        RawBsonRef::Null => {
+            let message = "BSON field 'getLog.getLog' is missing but a required field";
+            return Err(Failure::new(Code::IDL_FAILED_TO_PARSE, message));
+        }
         other => {
             let found = type_name(other.element_type());
             let message = format!("Argument to getLog must be of type String; found {found}");
@@ -206,8 +212,7 @@ async fn command_line(
     Ok(doc! { "argv": argv, "parsed": parsed }.into())
 }
 
-fn list_commands(request: &Request<'_>) -> Result<Reply> {
-    Fields::of(request, &[])?;
+fn list_commands() -> Reply {
     let mut rows: Vec<&Command> = commands::all().collect();
     rows.sort_unstable_by_key(|command| command.name);
     let mut shown = Document::new();
@@ -226,32 +231,54 @@ fn list_commands(request: &Request<'_>) -> Result<Reply> {
         }
         shown.insert(command.name, row);
     }
-    Ok(doc! { "commands": shown }.into())
+    doc! { "commands": shown }.into()
 }
 
 fn log_rotate(request: &Request<'_>) -> Result<Reply> {
     Fields::of(request, &[])?;
     match request.argument() {
-        RawBsonRef::String("server" | "audit") => Ok(Reply::ok()),
+        RawBsonRef::String("server") => Ok(Reply::ok()),
         RawBsonRef::String(other) => {
             let message = format!("Unknown log type '{other}'");
             Err(Failure::new(Code::NO_SUCH_KEY, message))
         }
-        _ => Ok(Reply::ok()),
+        value if truth(value).is_some() => Ok(Reply::ok()),
+        other => {
+            let found = type_name(other.element_type());
+            let message = format!("logRotate takes a number or \"server\"; found {found}");
+            Err(type_mismatch(message).into())
+        }
     }
 }
 
 const FSYNC: &[Field] = &[
-    optional("lock", BOOL_OR_NUMBER),
+    optional("lock", ANY),
     optional("async", ANY),
     optional("fsyncLockAcquisitionTimeoutMillis", ANY),
 ];
 
-fn fsync(request: &Request<'_>) -> Result<Reply> {
+/// With `lock`, holds writes back until as many `fsyncUnlock` have come.
+fn fsync(service: &Service, request: &Request<'_>) -> Result<Reply> {
     let fields = Fields::of(request, FSYNC)?;
-    if fields.bool("lock") == Some(true) {
-        let message = "fsync with lock is not supported: a backup is consistent without it";
-        return Err(Failure::new(Code::COMMAND_NOT_SUPPORTED, message));
+    if fields.bool("lock") != Some(true) {
+        return Ok(doc! { "numFiles": 1 }.into());
     }
-    Ok(doc! { "numFiles": 1 }.into())
+    let count = service.write_lock.lock();
+    Ok(doc! {
+        "info": "now locked against writes, use db.fsyncUnlock() to unlock",
+        "lockCount": count,
+        "seeAlso": "http://dochub.mongodb.org/core/fsynccommand",
+    }
+    .into())
+}
+
+fn fsync_unlock(service: &Service, request: &Request<'_>) -> Result<Reply> {
+    Fields::of(request, &[])?;
+    match service.write_lock.unlock() {
+        Some(count) => Ok(doc! { "info": "fsyncUnlock completed", "lockCount": count }.into()),
+        None => {
+            let message = "fsyncUnlock called when not locked";
+            Err(Failure::new(Code::ILLEGAL_OPERATION, message))
+        }
+    }
 }

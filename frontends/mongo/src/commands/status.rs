@@ -3,7 +3,7 @@
 use std::sync::atomic::Ordering;
 
 use bson::spec::ElementType;
-use bson::{Bson, DateTime, Document, RawDocument, doc};
+use bson::{Bson, DateTime, Document, RawBsonRef, RawDocument, doc};
 use tessera_mongo_language::error::{Code, bad_value};
 
 use super::server::MONGODB_VERSION;
@@ -51,9 +51,8 @@ pub(crate) const COMMANDS: &[Command] = &[
         "connPoolStats",
         "Tells of connections to other servers, of which there are none.",
         Access::Cluster(&[Action::ConnPoolStats]),
-        |_, _, request| {
+        |_, _, _| {
             Box::pin(async {
-                Fields::of(request, &[])?;
                 Ok(doc! {
                     "numClientConnections": 0,
                     "numAScopedConnections": 0,
@@ -122,6 +121,11 @@ async fn server_status(service: &Service, _: &mut Session, request: &Request<'_>
             "active": of(active),
         },
         "extra_info": { "note": "fields vary by platform" },
+        "globalLock": {
+            "totalTime": signed(u64::try_from(uptime.as_micros()).unwrap_or(u64::MAX)),
+            "currentQueue": { "total": 0, "readers": 0, "writers": 0 },
+            "activeClients": { "total": of(active), "readers": 0, "writers": 0 },
+        },
         "logicalSessionRecordCache": { "activeSessionsCount": of(service.sessions.count()) },
         "mem": {
             "bits": 64,
@@ -153,8 +157,8 @@ fn choose_sections(status: &mut Document, body: &RawDocument) -> Result<()> {
         let element = element?;
         let name = element.key().as_str();
         let unwanted = match element.value()? {
-            bson::RawBsonRef::Boolean(wanted) => !wanted,
-            value => float(value) == Some(0.0),
+            RawBsonRef::Null => true,
+            value => truth(value) == Some(false),
         };
         if unwanted && !is_generic(name) {
             status.remove(name);
@@ -314,18 +318,16 @@ async fn kill_op(service: &Service, _: &mut Session, request: &Request<'_>) -> R
     let number =
         exact(value).ok_or_else(|| bad_value("Expected field \"op\" to be a whole number"))?;
     if i32::try_from(number).is_err() {
-        return Err(bad_value(format!(
-            "invalid op : {number}. Op ID cannot be represented"
-        ))
-        .into());
+        let message = format!("invalid op : {number}. Op ID cannot be represented");
+        // Known by number alone.
+        return Err(Failure::new(Code(26_823), message));
     }
     // Whether there was one is not said: it may have ended meanwhile.
     let _found = u32::try_from(number).is_ok_and(|number| service.connections.kill(number));
     Ok(doc! { "info": "attempting to kill op" }.into())
 }
 
-async fn top(service: &Service, _: &mut Session, request: &Request<'_>) -> Result<Reply> {
-    Fields::of(request, &[])?;
+async fn top(service: &Service, _: &mut Session, _: &Request<'_>) -> Result<Reply> {
     let mut totals = doc! { "note": "all times in microseconds" };
     for command in super::all() {
         let count = service.counters.of(command.name);

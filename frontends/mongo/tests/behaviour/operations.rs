@@ -180,3 +180,21 @@ async fn the_last_command_is_told_with_its_charge() {
     assert_eq!(told.get_str("CommandName").unwrap(), "ping");
     assert_eq!(told.get_f64("RequestCharge").unwrap(), 0.0);
 }
+
+#[tokio::test]
+async fn writes_wait_while_the_server_is_locked() {
+    let service = Service::plain().await;
+    let mut client = service.connect();
+    assert_eq!(client.code(doc! { "fsyncUnlock": 1 }).await, 20);
+    let locked = client
+        .must("admin", doc! { "fsync": 1, "lock": true })
+        .await;
+    assert_eq!(locked.get_i64("lockCount").unwrap(), 1);
+    let mut writer = service.connect();
+    let write = doc! { "dropAllRolesFromDatabase": 1, "maxTimeMS": 20 };
+    assert_eq!(writer.code(write.clone()).await, 50);
+    client.ping().await;
+    let unlocked = client.must("admin", doc! { "fsyncUnlock": 1 }).await;
+    assert_eq!(unlocked.get_i64("lockCount").unwrap(), 0);
+    assert_eq!(writer.code(write).await, 0);
+}

@@ -70,10 +70,11 @@ async fn what_is_not_a_session_is_refused() {
     let mut client = service.connect();
     for (command, code) in [
         (doc! { "endSessions": 1 }, 14),
+        (doc! { "killSessions": bson::Bson::Null }, 40414),
         (doc! { "endSessions": [1] }, 14),
         (doc! { "endSessions": [{}] }, 40414),
         (doc! { "endSessions": [{ "id": 1 }] }, 14),
-        (doc! { "startSession": 1, "other": 1 }, 40415),
+        (doc! { "refreshSessions": [], "other": 1 }, 40415),
         (doc! { "startSession": 1, "writeConcern": { "w": 1 } }, 72),
         (
             doc! { "startSession": 1, "readConcern": { "level": "majority" } },
