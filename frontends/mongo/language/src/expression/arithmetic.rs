@@ -4,7 +4,7 @@ use bson::{Bson, DateTime};
 use dec::Rounding;
 
 use super::operator::{Form, Operator, take};
-use super::{Frame, Value, fail, is_nullish, null, some};
+use super::{Frame, Value, decimal, fail, is_nullish, null, some};
 use crate::compare::type_name;
 use crate::error::Result;
 use crate::number::{Decimal, Number};
@@ -253,6 +253,10 @@ fn modulo<'a>(values: Vec<Value<'a>>, _: &Frame<'a>) -> Result<Value<'a>> {
     match pair("$mod", values, 16611)? {
         None => null(),
         Some((left, right)) => match left.modulo(right) {
+            Some(Number::Decimal(rest)) if rest.is_nan() => {
+                let rest = decimal::modulo(left.to_decimal(), right.to_decimal());
+                some(Number::Decimal(rest).into_bson())
+            }
             Some(rest) => some(rest.into_bson()),
             None if matches!(
                 (left, right),
@@ -314,11 +318,11 @@ fn rounded(name: &str, number: Number, places: i32, rounding: Rounding) -> Resul
     let whole = |value: i64| quantize(Decimal::from(value), places, rounding).to_i64_exact();
     Ok(match number {
         Number::Decimal(value) if value.is_infinite() => number,
-        Number::Decimal(value) => Number::Decimal(quantize(value, places, rounding)),
+        Number::Decimal(value) => Number::Decimal(quantize_or_keep(value, places, rounding)),
         Number::Double(value) if !value.is_finite() => number,
         Number::Double(value) => {
             let exact = Decimal::from_f64_nearest(value);
-            Number::Double(quantize(exact, places, rounding).to_f64())
+            Number::Double(quantize_or_keep(exact, places, rounding).to_f64())
         }
         whole if places >= 0 => whole,
         Number::Int32(value) => match whole(i64::from(value)) {
@@ -343,15 +347,18 @@ fn rounded(name: &str, number: Number, places: i32, rounding: Rounding) -> Resul
 }
 
 /// The decimal with so many places; not a number if it would have more than 34 digits.
-pub(super) fn quantize(value: Decimal, places: i32, rounding: Rounding) -> Decimal {
+fn quantize(value: Decimal, places: i32, rounding: Rounding) -> Decimal {
     let mut context = dec::Context::<dec::Decimal128>::default();
     context.set_rounding(rounding);
     let mut quantum = dec::Decimal128::ONE;
     context.set_exponent(&mut quantum, -places);
-    if value.is_infinite() {
-        return value;
-    }
     context.quantize(value.into_inner(), quantum).into()
+}
+
+/// The same; what has no room for so many places has them all already.
+fn quantize_or_keep(value: Decimal, places: i32, rounding: Rounding) -> Decimal {
+    let quantized = quantize(value, places, rounding);
+    if quantized.is_nan() { value } else { quantized }
 }
 
 /// A value as a 64-bit integer, the way operators take counts and positions: truncated.
@@ -364,14 +371,10 @@ pub(super) fn to_i64(value: &Bson) -> Result<i64> {
                 format!("Can't coerce out of range value {double} to long"),
             ),
         },
+        // What is out of range becomes the least integer, whichever way it lies.
         Some(Number::Decimal(decimal)) => {
-            match decimal.round_to_integer(Rounding::HalfEven).to_i64_exact() {
-                Some(value) => Ok(value),
-                None => fail(
-                    31109,
-                    format!("Can't coerce out of range value {decimal} to long"),
-                ),
-            }
+            let whole = decimal.round_to_integer(Rounding::HalfEven);
+            Ok(whole.to_i64_exact().unwrap_or(i64::MIN))
         }
         Some(number) => Ok(number.to_i64_saturating()),
         None if matches!(value, Bson::Null | Bson::Undefined) => Ok(0),

@@ -6,7 +6,6 @@ use std::cmp::Ordering;
 use bson::{Bson, Document, doc};
 
 use super::operator::{Form, Named, Operator, optional, positional, required, take};
-use super::order::Order;
 use super::string::count;
 use super::{Call, Frame, Node, ParseContext, Value, fail, is_nullish, null, or_null, some};
 use crate::compare::{self, type_name};
@@ -406,33 +405,42 @@ fn parse_sort(
     Ok(operator.call(vec![input, Node::Constant(Some((*order).clone()))]))
 }
 
-fn sort_order(pattern: &Document) -> Result<Order> {
-    let direction = |(path, direction): (&'_ String, &Bson)| {
-        let number = Number::from_bson(direction).and_then(Number::as_i64_exact);
-        let valid = !path
-            .split('.')
-            .any(|part| part.is_empty() || part.starts_with('$'));
-        match number {
-            Some(1) if valid => Ok((path.clone(), false)),
-            Some(-1) if valid => Ok((path.clone(), true)),
-            _ => fail(
-                2942505,
-                format!("$sortArray: the order of '{path}' must be 1 or -1"),
-            ),
+/// Paths and whether each is descending.
+fn sort_order(pattern: &Document) -> Result<Vec<(Vec<&str>, bool)>> {
+    let mut fields = Vec::with_capacity(pattern.len());
+    for (path, direction) in pattern {
+        let parts: Vec<&str> = path.split('.').collect();
+        let direction = Number::from_bson(direction).and_then(Number::as_i64_exact);
+        match direction {
+            Some(direction @ (1 | -1)) if !parts.contains(&"") => {
+                fields.push((parts, direction == -1));
+            }
+            _ => {
+                return fail(
+                    2942505,
+                    format!("$sortArray: the order of '{path}' must be 1 or -1"),
+                );
+            }
         }
-    };
-    let fields = pattern.iter().map(direction).collect::<Result<Vec<_>>>()?;
+    }
     if fields.is_empty() {
         return fail(
             2942505,
             "$sortArray: the sort specification must not be empty",
         );
     }
-    Ok(Order::new(
-        fields
-            .iter()
-            .map(|(path, descending)| (path.as_str(), *descending)),
-    ))
+    Ok(fields)
+}
+
+/// What is at a path; arrays are values like others, and what is missing counts as null.
+fn plain<'v>(item: &'v Bson, path: &[&str]) -> &'v Bson {
+    match path.split_first() {
+        None => item,
+        Some((first, rest)) => match item.as_document().and_then(|item| item.get(first)) {
+            Some(value) => plain(value, rest),
+            None => &Bson::Null,
+        },
+    }
 }
 
 fn sort<'a>(call: &'a Call, frame: &Frame<'a>) -> Result<Value<'a>> {
@@ -443,16 +451,18 @@ fn sort<'a>(call: &'a Call, frame: &Frame<'a>) -> Result<Value<'a>> {
     };
     match call.evaluate_argument(1, frame)?.as_deref() {
         Some(Bson::Document(pattern)) => {
-            let (order, empty) = (sort_order(pattern)?, Document::new());
-            // What is no document has none of the fields.
-            let key =
-                |item: &Bson| order.key(item.as_document().unwrap_or(&empty), frame.collation);
-            let mut keyed = Vec::with_capacity(items.len());
-            for item in items {
-                keyed.push((key(&item)?, item));
-            }
-            keyed.sort_by(|(a, _), (b, _)| a.cmp(b));
-            items = keyed.into_iter().map(|(_, item)| item).collect();
+            let order = sort_order(pattern)?;
+            items.sort_by(|a, b| {
+                let by = |(path, descending): &(Vec<&str>, bool)| {
+                    let order = compare::compare(plain(a, path), plain(b, path), frame.collation);
+                    if *descending { order.reverse() } else { order }
+                };
+                order
+                    .iter()
+                    .map(by)
+                    .find(|order| order.is_ne())
+                    .unwrap_or(Ordering::Equal)
+            });
         }
         direction => {
             let descending = direction

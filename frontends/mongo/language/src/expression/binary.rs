@@ -1,5 +1,7 @@
 //! Binary data in conversions: as text in several formats, and as numbers in either order of bytes.
 
+use std::borrow::Cow;
+
 use base64::Engine;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE, URL_SAFE_NO_PAD};
 use bson::spec::BinarySubtype;
@@ -85,10 +87,10 @@ pub(super) fn to_text(binary: &Binary, format: Option<Format>) -> Result<String>
         .flatten()
         .map(uuid_text);
     match needed(format, "from 'binData' to 'string'")? {
-        Format::Auto => Ok(uuid.unwrap_or_else(|| STANDARD.encode(&binary.bytes))),
-        Format::Base64 => Ok(STANDARD.encode(&binary.bytes)),
-        Format::Base64Url => Ok(URL_SAFE_NO_PAD.encode(&binary.bytes)),
-        Format::Hex => Ok(hex(&binary.bytes).to_uppercase()),
+        Format::Auto => Ok(uuid.unwrap_or_else(|| STANDARD.encode(payload(binary)))),
+        Format::Base64 => Ok(STANDARD.encode(payload(binary))),
+        Format::Base64Url => Ok(URL_SAFE_NO_PAD.encode(payload(binary))),
+        Format::Hex => Ok(hex(&payload(binary)).to_uppercase()),
         Format::Utf8 => match String::from_utf8(binary.bytes.clone()) {
             Ok(text) => Ok(text),
             Err(_) => failure("BinData does not represent a valid UTF-8 string"),
@@ -162,9 +164,18 @@ fn ordered<const N: usize>(bytes: &[u8], big_endian: bool) -> Option<[u8; N]> {
     Some(bytes)
 }
 
+/// The bytes of the data. The oldest subtype has its length before them once more.
+fn payload(binary: &Binary) -> Cow<'_, [u8]> {
+    if binary.subtype != BinarySubtype::BinaryOld {
+        return Cow::Borrowed(&binary.bytes);
+    }
+    let length = u32::try_from(binary.bytes.len()).unwrap_or(u32::MAX);
+    Cow::Owned([length.to_le_bytes().as_slice(), &binary.bytes].concat())
+}
+
 /// An integer of 1, 2, 4 or 8 bytes, but not of more than so many.
 pub(super) fn to_number(binary: &Binary, big_endian: bool, most: usize) -> Result<i64> {
-    let bytes = &binary.bytes;
+    let bytes = &payload(binary);
     let number = match bytes.len() {
         length if length > most => None,
         1 => ordered(bytes, big_endian).map(|bytes| i64::from(i8::from_le_bytes(bytes))),
@@ -181,7 +192,7 @@ pub(super) fn to_number(binary: &Binary, big_endian: bool, most: usize) -> Resul
 
 /// A floating-point number of 4 or 8 bytes.
 pub(super) fn to_double(binary: &Binary, big_endian: bool) -> Result<f64> {
-    let bytes = &binary.bytes;
+    let bytes = &payload(binary);
     let number = match bytes.len() {
         4 => ordered(bytes, big_endian).map(|bytes| f64::from(f32::from_le_bytes(bytes))),
         8 => ordered(bytes, big_endian).map(f64::from_le_bytes),

@@ -83,6 +83,12 @@ fn parse_let(
     context: &ParseContext<'_>,
 ) -> Result<Node> {
     let fields = operator.fields(&LET, argument)?;
+    if let Some(Some(Bson::Array(_))) = fields.first() {
+        return fail(
+            9,
+            "'0' starts with an invalid character for a user variable name",
+        );
+    }
     let Some(Some(Bson::Document(variables))) = fields.first() else {
         return fail(10065, "invalid parameter: expected an object (vars)");
     };

@@ -157,12 +157,11 @@ fn no_branch<T>() -> Result<T> {
 fn fold_switch(call: Call, collation: &Collation) -> Result<Node> {
     let mut kept = Vec::with_capacity(call.arguments.len());
     let mut arguments = call.arguments.into_iter();
-    let mut default = Node::Absent;
-    while let Some(case) = arguments.next() {
-        let Some(then) = arguments.next() else {
-            default = case.fold(collation)?;
-            break;
-        };
+    let mut default = arguments
+        .next_back()
+        .unwrap_or(Node::Absent)
+        .fold(collation)?;
+    while let (Some(case), Some(then)) = (arguments.next(), arguments.next()) {
         match case.fold(collation)? {
             Node::Constant(value) if value.as_ref().is_some_and(is_truthy) => {
                 default = then.fold(collation)?;

@@ -12,7 +12,7 @@ use super::operator::{Form, Named, Operator, optional, positional, required, tak
 use super::string::shortest_double;
 use super::{Call, Frame, Node, ParseContext, Value, fail, is_nullish, is_truthy, null, some};
 use crate::compare::type_name;
-use crate::error::{Code, Result};
+use crate::error::{Code, Error, Result};
 use crate::number::{Decimal, Number};
 
 const CONVERT: Named = Named {
@@ -174,11 +174,16 @@ fn convert<'a>(call: &'a Call, frame: &Frame<'a>) -> Result<Value<'a>> {
     };
     match converted {
         Ok(value) => some(value),
-        Err(error) if error.code == CONVERSION_FAILURE && !call.argument(2).is_absent() => {
+        Err(error) if is_conversion_failure(&error) && !call.argument(2).is_absent() => {
             call.evaluate_argument(2, frame)
         }
         Err(error) => Err(error),
     }
+}
+
+/// What `onError` is for: that includes dates that have no text.
+fn is_conversion_failure(error: &Error) -> bool {
+    error.code == CONVERSION_FAILURE || error.code == Code(18537)
 }
 
 fn is_binary_source(value: &Bson) -> bool {
@@ -266,10 +271,7 @@ fn overflow<T>(value: &Bson) -> Result<T> {
 }
 
 fn to_bool(value: &Bson) -> Result<Bson> {
-    match value {
-        Bson::MinKey | Bson::MaxKey => unsupported(value, "bool"),
-        value => Ok(Bson::Boolean(is_truthy(value))),
-    }
+    Ok(Bson::Boolean(is_truthy(value)))
 }
 
 /// An integer, truncated; binary data may have up to so many bytes.
@@ -330,15 +332,50 @@ fn to_double(value: &Bson, big_endian: bool) -> Result<Bson> {
 }
 
 fn parse_double(text: &str) -> Result<f64> {
-    let letters = text.trim_start_matches(['+', '-']).to_ascii_lowercase();
-    let special = ["nan", "inf", "infinity"].contains(&letters.as_str());
-    let plain = letters
+    let unsigned = text.trim_start_matches(['+', '-']);
+    let lower = unsigned.to_ascii_lowercase();
+    let special = ["nan", "inf", "infinity"].contains(&lower.as_str());
+    let plain = lower
         .bytes()
         .all(|c| c.is_ascii_digit() || b".e+-".contains(&c));
-    match text.parse::<f64>() {
-        Ok(double) if special || plain && double.is_finite() => Ok(double),
+    let parsed = match lower.strip_prefix("0x") {
+        Some(_) if text.starts_with("0x") => None,
+        Some(digits) => {
+            let sign = if text.starts_with('-') { -1.0 } else { 1.0 };
+            parse_hexadecimal(digits).map(|value| value * sign)
+        }
+        None => text.parse::<f64>().ok().filter(|_| special || plain),
+    };
+    match parsed {
+        Some(double) if special => Ok(double),
+        Some(double) if double.is_finite() && (double != 0.0 || !has_digits(&lower)) => Ok(double),
         _ => failure(format!("Failed to parse number '{text}' in $convert")),
     }
+}
+
+/// `1.8p1`: digits of base 16, and a power of two.
+fn parse_hexadecimal(text: &str) -> Option<f64> {
+    let (mantissa, power) = text.split_once('p').unwrap_or((text, "0"));
+    let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, ""));
+    if whole.is_empty() && fraction.is_empty() {
+        return None;
+    }
+    let mut value = 0.0;
+    for digit in whole.chars() {
+        value = value * 16.0 + f64::from(digit.to_digit(16)?);
+    }
+    let mut weight = 1.0;
+    for digit in fraction.chars() {
+        weight /= 16.0;
+        value += f64::from(digit.to_digit(16)?) * weight;
+    }
+    Some(value * f64::from(power.parse::<i32>().ok()?).exp2())
+}
+
+/// Whether a number's digits are not all zero.
+fn has_digits(text: &str) -> bool {
+    let mantissa = text.split(['e', 'E']).next().unwrap_or_default();
+    mantissa.contains(|c: char| ('1'..='9').contains(&c))
 }
 
 fn to_decimal(value: &Bson) -> Result<Bson> {
@@ -346,8 +383,8 @@ fn to_decimal(value: &Bson) -> Result<Bson> {
         Bson::Boolean(value) => Decimal::from(i64::from(*value)),
         Bson::DateTime(date) => Decimal::from(date.timestamp_millis()),
         Bson::String(text) => match Decimal::parse(text) {
-            Some(decimal) => decimal,
-            None => return failure(format!("Failed to parse number '{text}' in $convert")),
+            Some(decimal) if !(decimal.is_zero() && has_digits(text)) => decimal,
+            _ => return failure(format!("Failed to parse number '{text}' in $convert")),
         },
         value => match Number::from_bson(value) {
             Some(number) => number.to_decimal(),
@@ -430,7 +467,9 @@ mod tests {
             (bson!({ "$toDouble": decimal("0.1") }), bson!(0.1)),
             (bson!({ "$toDecimal": "0.10" }), decimal("0.10")),
             (bson!({ "$toDecimal": 1 }), decimal("1")),
+            (bson!({ "$toDouble": "+0x1.8p1" }), bson!(3.0)),
             (bson!({ "$toBool": "" }), bson!(true)),
+            (bson!({ "$toBool": Bson::MinKey }), bson!(true)),
             (bson!({ "$toBool": 0.0 }), bson!(false)),
             (bson!({ "$toString": 1.5 }), bson!("1.5")),
             (bson!({ "$toString": 1e300 }), bson!("1e+300")),
@@ -478,6 +517,8 @@ mod tests {
             (bson!({ "$toLong": f64::NAN }), 241),
             (bson!({ "$toInt": [[1]] }), 241),
             (bson!({ "$toDouble": "x" }), 241),
+            (bson!({ "$toDouble": "0x1" }), 241),
+            (bson!({ "$toDouble": "1e-400" }), 241),
             (bson!({ "$toDouble": decimal("1E400") }), 241),
             (bson!({ "$toDate": 5 }), 241),
             (bson!({ "$toObjectId": "x" }), 241),

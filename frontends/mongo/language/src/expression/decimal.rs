@@ -314,19 +314,36 @@ pub(super) fn sqrt(value: Decimal) -> Decimal {
     wide.to_decimal128().into()
 }
 
+/// What remains of a division whose quotient has more digits than a decimal: calculated with as many
+/// digits as the largest decimal has.
+pub(super) fn modulo(value: Decimal, divisor: Decimal) -> Decimal {
+    let mut context = Context::<Wide<4200>>::default();
+    let mut rest = Wide::<4200>::from(value.into_inner());
+    context.rem(&mut rest, &Wide::<4200>::from(divisor.into_inner()));
+    rest.to_decimal128().into()
+}
+
+/// A result that is an integer is written as one.
+fn plain(value: Decimal) -> Decimal {
+    match value.to_i64_exact() {
+        Some(whole) if whole != 0 => Decimal::from(whole),
+        _ => value,
+    }
+}
+
 pub(super) fn exp(value: Decimal) -> Decimal {
-    apply(value, Calculation::exp)
+    plain(apply(value, Calculation::exp))
 }
 
 pub(super) fn ln(value: Decimal) -> Decimal {
-    apply(value, Calculation::ln)
+    plain(apply(value, Calculation::ln))
 }
 
 pub(super) fn log10(value: Decimal) -> Decimal {
-    apply(value, |calculation, mut value| {
+    plain(apply(value, |calculation, mut value| {
         calculation.context.log10(&mut value);
         value
-    })
+    }))
 }
 
 pub(super) fn log(value: Decimal, base: Decimal) -> Decimal {
@@ -355,7 +372,10 @@ pub(super) fn pow(base: Decimal, exponent: Decimal) -> Decimal {
 /// The same number with as many digits as a decimal can have.
 fn padded(value: Decimal) -> Decimal {
     let inner = value.into_inner();
-    if !inner.is_finite() || inner.is_zero() {
+    if inner.is_zero() {
+        return Decimal::parse("0E-6176").unwrap_or(value);
+    }
+    if !inner.is_finite() {
         return value;
     }
     let missing = 34 - i32::try_from(inner.digits()).unwrap_or(34);

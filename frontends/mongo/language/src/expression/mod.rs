@@ -47,6 +47,9 @@ pub(crate) type Value<'a> = Option<Cow<'a, Bson>>;
 /// Expressions nested deeper than BSON itself may nest are refused.
 const MAX_DEPTH: usize = 200;
 
+/// A text of this many bytes is too long.
+const MAX_TEXT: usize = 16 << 20;
+
 /// A parsed expression, together with the collation by which it compares strings.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Expression {
@@ -63,6 +66,36 @@ impl Expression {
             node,
             collation: collation.clone(),
         })
+    }
+
+    /// Parses an expression whose paths are relative to something within the document, while
+    /// `$$ROOT` is all of it.
+    pub(crate) fn parse_relative(value: &Bson, context: &ParseContext<'_>) -> Result<Self> {
+        let names = ["CURRENT".to_owned()];
+        Self::parse(value, &context.within(&context.bind(&names)))
+    }
+
+    /// The value of an expression parsed by [`Self::parse_relative`].
+    pub(crate) fn evaluate_relative(
+        &self,
+        root: &Document,
+        current: &Document,
+        variables: &Variables,
+    ) -> Result<Option<Bson>> {
+        let value = Some(Cow::Owned(Bson::Document(current.clone())));
+        let local = Local {
+            name: "CURRENT",
+            value,
+            outer: None,
+        };
+        let collation = &self.collation;
+        let frame = Frame {
+            root,
+            variables,
+            collation,
+            locals: Some(&local),
+        };
+        Ok(self.node.evaluate(&frame)?.map(Cow::into_owned))
     }
 
     /// An expression that is the value itself, whatever it looks like.
@@ -144,8 +177,8 @@ pub(crate) enum Node {
     /// The same for every document; `None` is "missing", as `$$REMOVE` is.
     Constant(Option<Bson>),
     Path(FieldPath),
-    Object(Vec<(String, Node)>),
-    Array(Vec<Node>),
+    Object(Vec<(String, Self)>),
+    Array(Vec<Self>),
     Call(Box<Call>),
 }
 
@@ -199,7 +232,7 @@ pub(crate) struct Frame<'a> {
 pub(crate) struct Local<'a> {
     pub(crate) name: &'a str,
     pub(crate) value: Value<'a>,
-    pub(crate) outer: Option<&'a Local<'a>>,
+    pub(crate) outer: Option<&'a Self>,
 }
 
 impl<'a> Frame<'a> {
@@ -235,6 +268,9 @@ impl Node {
                 let context = context.deeper(MAX_DEPTH)?;
                 let parse = |item| Self::parse(item, &context);
                 Ok(Self::Array(items.iter().map(parse).collect::<Result<_>>()?))
+            }
+            Bson::String(text) if text.len() >= MAX_TEXT => {
+                fail(16493, "Tried to create a string longer than 16MB")
             }
             _ => Ok(Self::Constant(Some(value.clone()))),
         }
@@ -348,7 +384,7 @@ impl Node {
                 let value = |item: &'a Self| Ok(or_null(item.evaluate(frame)?));
                 some(items.iter().map(value).collect::<Result<Vec<_>>>()?)
             }
-            Self::Call(call) => match call.operator.run {
+            Self::Call(call) => limited(match call.operator.run {
                 Run::Values(run) => {
                     let values = call
                         .arguments
@@ -357,8 +393,18 @@ impl Node {
                     run(values.collect::<Result<Vec<_>>>()?, frame)
                 }
                 Run::Lazy(run) => run(call, frame),
-            },
+            }?),
         }
+    }
+}
+
+/// Refuses a text that no document has room for.
+fn limited(value: Value<'_>) -> Result<Value<'_>> {
+    match value.as_deref() {
+        Some(Bson::String(text)) if text.len() >= MAX_TEXT => {
+            fail(16493, "Tried to create a string longer than 16MB")
+        }
+        _ => Ok(value),
     }
 }
 

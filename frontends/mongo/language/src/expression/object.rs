@@ -4,23 +4,16 @@ use std::borrow::Cow;
 
 use bson::{Bson, Document};
 
-use super::operator::{Fold, Form, Named, Operator, required};
+use super::operator::{Form, Named, Operator, required};
 use super::path::FieldPath;
 use super::{Call, Frame, Node, ParseContext, Value, fail, is_nullish, null, some};
-use crate::collation::Collation;
 use crate::compare::type_name;
 use crate::error::Result;
 
 pub(super) const OPERATORS: &[Operator] = &[
     Operator::lazy("$getField", Form::Special(parse_get), get_field),
-    Operator {
-        fold: Fold::Own(fold_set),
-        ..Operator::lazy("$setField", Form::Special(parse_set), set_field)
-    },
-    Operator {
-        fold: Fold::Own(fold_set),
-        ..Operator::lazy("$unsetField", Form::Special(parse_unset), set_field)
-    },
+    Operator::lazy("$setField", Form::Special(parse_set), set_field),
+    Operator::lazy("$unsetField", Form::Special(parse_unset), set_field),
 ];
 
 const GET: Named = Named {
@@ -104,25 +97,20 @@ fn parse_unset(
     named_field(operator, arguments)
 }
 
-/// The name must be known now: a constant text, and no path.
+/// The name must be written out: a text, and neither a path nor anything to evaluate.
 fn named_field(operator: &'static Operator, arguments: Vec<Node>) -> Result<Node> {
-    if let Some(Node::Path(_)) = arguments.first() {
-        let message = "requires 'field' to evaluate to a constant, but got a field path";
-        return fail(4161108, format!("{} {message}", operator.name));
-    }
-    Ok(operator.call(arguments))
-}
-
-fn fold_set(mut call: Call, collation: &Collation) -> Result<Node> {
-    let name = call.operator.name;
-    call.arguments = super::fold_all(call.arguments, collation)?;
-    match call.argument(0) {
-        Node::Constant(Some(Bson::String(field))) if field.contains('\0') => fail(
+    let name = operator.name;
+    match arguments.first() {
+        Some(Node::Path(_)) => fail(
+            4161108,
+            format!("{name} requires 'field' to be a constant, not a field path"),
+        ),
+        Some(Node::Constant(Some(Bson::String(field)))) if field.contains('\0') => fail(
             9534700,
             format!("{name}: field names cannot contain null bytes"),
         ),
-        Node::Constant(Some(Bson::String(_))) => Ok(Node::Call(Box::new(call))),
-        Node::Constant(_) => fail(
+        Some(Node::Constant(Some(Bson::String(_)))) => Ok(operator.call(arguments)),
+        Some(Node::Constant(_)) => fail(
             4161107,
             format!("{name} requires 'field' to evaluate to type String"),
         ),

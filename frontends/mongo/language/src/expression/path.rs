@@ -37,9 +37,15 @@ impl FieldPath {
                 None => (rest, None),
             };
             validate_read_name(name)?;
+            if path == Some("") {
+                return fail(40353, "FieldPath must not end with a '.'.");
+            }
             let fields = path.map_or(Ok(Vec::new()), components)?;
             if !context.defines(name) {
                 return fail(17276, format!("Use of undefined variable: {name}"));
+            }
+            if is_system(name) && !context.binds(name) && context.variables().get(name).is_none() {
+                unavailable(name)?;
             }
             return Ok(Self::of_variable(name, fields, context));
         }
@@ -84,7 +90,7 @@ impl FieldPath {
             Some(value) => value.as_deref(),
             None => match frame.variables.get(name) {
                 Some(value) => value,
-                None => return unavailable(name),
+                None => return Ok(None),
             },
         };
         match value {
@@ -96,20 +102,20 @@ impl FieldPath {
 }
 
 /// System variables that this server, or this command, has no value for.
-fn unavailable<'a>(name: &str) -> Result<Value<'a>> {
+fn unavailable(name: &str) -> Result<()> {
     if name == "CLUSTER_TIME" {
         return fail(
             10071200,
             "$$CLUSTER_TIME is not available: there is no cluster clock",
         );
     }
-    if is_system(name) && name != "SEARCH_META" {
+    if name != "SEARCH_META" {
         return fail(
             51144,
             format!("Builtin variable '$${name}' is not available"),
         );
     }
-    Ok(None)
+    Ok(())
 }
 
 /// Follows fields into a value; an array stands for each of its documents.

@@ -18,6 +18,9 @@ const ARGUMENTS: Named = Named {
     unknown: 31024,
 };
 
+/// Longer patterns are refused.
+const MAX_PATTERN: usize = 16 << 10;
+
 /// What all matches of one text may take.
 const MAX_OUTPUT_BYTES: usize = 64 << 20;
 
@@ -105,6 +108,12 @@ fn parse_pattern(
         return fail(
             51110,
             format!("{name}: regular expression options contain a null byte"),
+        );
+    }
+    if pattern.is_some_and(|pattern| pattern.len() > MAX_PATTERN) {
+        return fail(
+            51111,
+            format!("Invalid Regex in {name}: the pattern is too long"),
         );
     }
     let Some(pattern) = pattern else {

@@ -132,8 +132,11 @@ fn null_or_empty<'a>(values: &[Value<'a>]) -> Result<Value<'a>> {
     }
 }
 
+/// Values with the bytes by which they are equal and in order.
+type Keyed = Vec<(Vec<u8>, Bson)>;
+
 /// The different elements of an array, in their order; none if there is no array.
-fn sorted(value: Option<&Value<'_>>, frame: &Frame<'_>) -> Result<Option<Vec<(Vec<u8>, Bson)>>> {
+fn sorted(value: Option<&Value<'_>>, frame: &Frame<'_>) -> Result<Option<Keyed>> {
     let Some(value) = value else { return Ok(None) };
     if is_nullish(value.as_deref()) {
         return Ok(None);
@@ -142,7 +145,7 @@ fn sorted(value: Option<&Value<'_>>, frame: &Frame<'_>) -> Result<Option<Vec<(Ve
     Ok(Some(distinct(items.iter().cloned(), frame.collation)))
 }
 
-fn distinct(items: impl Iterator<Item = Bson>, collation: &Collation) -> Vec<(Vec<u8>, Bson)> {
+fn distinct(items: impl Iterator<Item = Bson>, collation: &Collation) -> Keyed {
     let mut keyed: Vec<_> = items
         .map(|item| (key::encode(&item, collation), item))
         .collect();

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use bson::Bson;
 
 use super::arithmetic::to_i64;
-use super::date::format::iso;
+use super::date::format::{iso, short};
 use super::operator::{Form, Named, Operator, optional, required, take};
 use super::{Call, Frame, Value, fail, is_nullish, null, some};
 use crate::compare::type_name;
@@ -85,9 +85,11 @@ fn coerce(value: Option<&Bson>) -> Result<Cow<'_, str>> {
         }
         Some(Bson::DateTime(date)) => iso(date.timestamp_millis())?,
         Some(Bson::Timestamp(timestamp)) => {
-            let date = iso(i64::from(timestamp.time) * 1000)?;
-            let seconds = date.split('.').next().unwrap_or_default().replace('T', "-");
-            format!("{seconds}:{:x}", timestamp.increment)
+            format!(
+                "{}:{}",
+                short(i64::from(timestamp.time) * 1000),
+                timestamp.increment
+            )
         }
         Some(Bson::Double(double)) => format_double(*double),
         Some(Bson::Int32(int)) => int.to_string(),
@@ -104,15 +106,12 @@ fn coerce(value: Option<&Bson>) -> Result<Cow<'_, str>> {
     Ok(Cow::Owned(owned))
 }
 
-/// A double with up to 16 significant digits, and an exponent where the plain form would be long.
-pub(super) fn format_double(value: f64) -> String {
-    if value.is_nan() {
-        return "NaN".to_owned();
+/// A double with up to six significant digits, and an exponent where the plain form would be long.
+fn format_double(value: f64) -> String {
+    if !value.is_finite() {
+        return value.to_string().to_lowercase();
     }
-    if value.is_infinite() {
-        return if value > 0.0 { "Infinity" } else { "-Infinity" }.to_owned();
-    }
-    let scientific = format!("{value:.15e}");
+    let scientific = format!("{value:.5e}");
     let Some((mantissa, exponent)) = scientific.split_once('e') else {
         return scientific;
     };
@@ -124,29 +123,34 @@ pub(super) fn format_double(value: f64) -> String {
             .to_owned(),
         false => digits.to_owned(),
     };
-    if (-4..16).contains(&exponent) {
-        let decimals = usize::try_from(15 - exponent).unwrap_or(0);
+    if (-4..6).contains(&exponent) {
+        let decimals = usize::try_from(5 - exponent).unwrap_or(0);
         return shorten(&format!("{value:.decimals$}"));
     }
+    with_exponent(&shorten(mantissa), exponent)
+}
+
+fn with_exponent(mantissa: &str, exponent: i32) -> String {
     let sign = if exponent < 0 { '-' } else { '+' };
-    format!("{}e{sign}{:02}", shorten(mantissa), exponent.unsigned_abs())
+    format!("{mantissa}e{sign}{:02}", exponent.unsigned_abs())
 }
 
 /// A double with as few digits as tell it from all others.
 pub(super) fn shortest_double(value: f64) -> String {
-    if !value.is_finite() || value == 0.0 {
-        return format_double(value);
+    if value.is_nan() {
+        return "NaN".to_owned();
+    }
+    if value.is_infinite() {
+        return if value > 0.0 { "Infinity" } else { "-Infinity" }.to_owned();
     }
     let scientific = format!("{value:e}");
     let Some((mantissa, exponent)) = scientific.split_once('e') else {
         return scientific;
     };
-    let exponent: i32 = exponent.parse().unwrap_or(0);
-    if (-4..16).contains(&exponent) {
-        return format!("{value}");
+    match exponent.parse().unwrap_or(0) {
+        -4..16 => format!("{value}"),
+        exponent => with_exponent(mantissa, exponent),
     }
-    let sign = if exponent < 0 { '-' } else { '+' };
-    format!("{mantissa}e{sign}{:02}", exponent.unsigned_abs())
 }
 
 fn concat<'a>(values: Vec<Value<'a>>, _: &Frame<'a>) -> Result<Value<'a>> {
@@ -578,17 +582,21 @@ mod tests {
 
     #[test]
     fn prints_doubles() {
-        for (value, text) in [
-            (1.0, "1"),
-            (0.1, "0.1"),
-            (-1.5, "-1.5"),
-            (1e16, "1e+16"),
-            (123456789012345680.0, "1.234567890123457e+17"),
-            (1e-5, "1e-05"),
-            (0.0001, "0.0001"),
-            (-0.0, "-0"),
+        for (value, brief, shortest) in [
+            (1.0, "1", "1"),
+            (0.1, "0.1", "0.1"),
+            (-1.5, "-1.5", "-1.5"),
+            (1e16, "1e+16", "1e+16"),
+            (1_234_567.0, "1.23457e+06", "1234567"),
+            (999_999.5, "1e+06", "999999.5"),
+            (1e-5, "1e-05", "1e-05"),
+            (0.0001, "0.0001", "0.0001"),
+            (-0.0, "-0", "-0"),
+            (f64::INFINITY, "inf", "Infinity"),
+            (f64::NAN, "nan", "NaN"),
         ] {
-            assert_eq!(super::format_double(value), text);
+            assert_eq!(super::format_double(value), brief);
+            assert_eq!(super::shortest_double(value), shortest);
         }
     }
 }

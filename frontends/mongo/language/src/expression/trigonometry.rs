@@ -6,7 +6,7 @@ use bson::Bson;
 
 use super::arithmetic::{integer, unary};
 use super::operator::{Form, Operator, take};
-use super::{Frame, Value, decimal, fail, is_nullish, null, some};
+use super::{Frame, Node, ParseContext, Value, decimal, fail, is_nullish, null, some};
 use crate::compare::type_name;
 use crate::error::Result;
 use crate::number::{Decimal, Number};
@@ -69,7 +69,7 @@ pub(super) const OPERATORS: &[Operator] = &[
             "57.29577951308232087679815481410517",
         )
     }),
-    Operator::values("$sigmoid", Form::Exactly(1), |v, _| sigmoid(v)),
+    Operator::values("$sigmoid", Form::Special(parse_sigmoid), |v, _| sigmoid(v)),
     Operator::values("$sin", Form::Exactly(1), |v, _| {
         finite("$sin", v, f64::sin, decimal::sin)
     }),
@@ -304,17 +304,37 @@ fn sqrt(number: Number) -> Result<Number> {
     Ok(apply(number, (f64::sqrt, decimal::sqrt)))
 }
 
+/// The argument as it stands, which an array may not be.
+fn parse_sigmoid(
+    operator: &'static Operator,
+    argument: &Bson,
+    context: &ParseContext<'_>,
+) -> Result<Node> {
+    Ok(operator.call(vec![Node::parse(argument, context)?]))
+}
+
 /// 1 / (1 + e^-x)
 fn sigmoid(values: Vec<Value<'_>>) -> Result<Value<'_>> {
-    unary("$sigmoid", values, |number| {
-        Ok(match number {
-            Number::Decimal(value) => {
-                let negative = Decimal::ZERO.minus(value);
-                let one = Decimal::from(1);
-                Number::Decimal(one.over(one.plus(decimal::exp(negative))))
+    let [value] = take(values);
+    let number = match value.as_deref() {
+        None | Some(Bson::Null | Bson::Undefined) => return null(),
+        Some(value) => match Number::from_bson(value) {
+            Some(number) => number,
+            None => {
+                let found = type_name(value);
+                return fail(
+                    14,
+                    format!("$sigmoid only supports numeric types, not {found}"),
+                );
             }
-            number => Number::Double(1.0 / (1.0 + (-number.to_f64()).exp())),
-        })
+        },
+    };
+    some(match number {
+        Number::Decimal(value) => {
+            let (one, negative) = (Decimal::from(1), Decimal::ZERO.minus(value));
+            Bson::Decimal128(one.over(one.plus(decimal::exp(negative))).to_bson())
+        }
+        number => Bson::Double(1.0 / (1.0 + (-number.to_f64()).exp())),
     })
 }
 

@@ -94,7 +94,7 @@ pub struct ParseContext<'a> {
 #[derive(Debug)]
 pub(crate) struct Bound<'a> {
     names: &'a [String],
-    outer: Option<&'a Bound<'a>>,
+    outer: Option<&'a Self>,
 }
 
 impl<'a> From<&'a Context> for ParseContext<'a> {

@@ -28,8 +28,16 @@ use bson::{Bson, Document};
 use crate::error::Result;
 use crate::expression::{Context, Variables, fail};
 
+pub use bucket::BucketAuto;
 pub use environment::{BoxFuture, Documents, Environment, Namespace, Source, collect};
+pub use graph::GraphLookup;
+pub use group::Group;
+pub use lookup::Lookup;
+pub use sort::Sort;
 pub use stage::{Place, Stage, SystemStage};
+pub use streaming::Unwind;
+pub use transform::Transform;
+pub use union::Union;
 pub use write::{Merge, MergeAction, Out, WhenMatched, WhenNotMatched};
 
 /// A pipeline may have this many stages.

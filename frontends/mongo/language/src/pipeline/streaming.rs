@@ -265,7 +265,7 @@ impl Step for Changing {
 
 /// `$redact`.
 pub(super) fn parse_redact(argument: &Bson, at: &StageContext<'_>) -> Result<Vec<Stage>> {
-    let expression = Expression::parse(argument, &ParseContext::from(at.context))?;
+    let expression = Expression::parse_relative(argument, &ParseContext::from(at.context))?;
     Ok(vec![Stage::Redact(expression)])
 }
 
@@ -276,15 +276,17 @@ pub(super) struct Redacting {
 
 impl Redacting {
     /// What is left of a document; none if it is pruned.
-    fn redact(&self, document: Document) -> Result<Option<Document>> {
-        let decision = self.expression.evaluate(&document, &self.variables)?;
+    fn redact(&self, root: &Document, document: Document) -> Result<Option<Document>> {
+        let decision = self
+            .expression
+            .evaluate_relative(root, &document, &self.variables)?;
         match decision.as_ref().and_then(Bson::as_str) {
             Some("keep") => Ok(Some(document)),
             Some("prune") => Ok(None),
             Some("descend") => {
                 let mut left = Document::new();
                 for (name, value) in document {
-                    if let Some(value) = self.descend(value)? {
+                    if let Some(value) = self.descend(root, value)? {
                         left.insert(name, value);
                     }
                 }
@@ -298,13 +300,13 @@ impl Redacting {
         }
     }
 
-    fn descend(&self, value: Bson) -> Result<Option<Bson>> {
+    fn descend(&self, root: &Document, value: Bson) -> Result<Option<Bson>> {
         match value {
-            Bson::Document(document) => Ok(self.redact(document)?.map(Bson::Document)),
+            Bson::Document(document) => Ok(self.redact(root, document)?.map(Bson::Document)),
             Bson::Array(items) => {
                 let mut left = Vec::with_capacity(items.len());
                 for item in items {
-                    left.extend(self.descend(item)?);
+                    left.extend(self.descend(root, item)?);
                 }
                 Ok(Some(Bson::Array(left)))
             }
@@ -315,7 +317,8 @@ impl Redacting {
 
 impl Step for Redacting {
     fn take(&mut self, document: Document, output: &mut Vec<Document>) -> Result<()> {
-        output.extend(self.redact(document)?);
+        let root = document.clone();
+        output.extend(self.redact(&root, document)?);
         Ok(())
     }
 }

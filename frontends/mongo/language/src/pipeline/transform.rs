@@ -14,7 +14,7 @@ use crate::number::Number;
 
 /// What happens with fields that nothing is said about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Rest {
+enum Rest {
     /// They go, as in a projection that names what stays.
     Dropped,
     /// They stay, as in one that names what goes, and in `$addFields`.
@@ -366,17 +366,16 @@ impl Tree {
     fn project(&self, document: &mut Document, rest: Rest) {
         let whole = std::mem::take(document);
         for (name, mut value) in whole {
-            match (self.fields.get(&name), rest) {
-                (None, Rest::Dropped) | (Some(Field::Named), Rest::Kept) => continue,
-                (Some(Field::Computed(_)), Rest::Dropped) => continue,
-                (Some(Field::Below(below)), _) => {
-                    if !below.project_value(&mut value, rest) {
-                        continue;
-                    }
-                }
-                _ => {}
+            let stays = match self.fields.get(&name) {
+                None => rest == Rest::Kept,
+                Some(Field::Named) => rest == Rest::Dropped,
+                // Replaced where it is, if the rest stays; else it comes after what stays.
+                Some(Field::Computed(_)) => rest == Rest::Kept,
+                Some(Field::Below(below)) => below.project_value(&mut value, rest),
+            };
+            if stays {
+                document.insert(name, value);
             }
-            document.insert(name, value);
         }
     }
 

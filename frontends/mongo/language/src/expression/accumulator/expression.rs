@@ -50,10 +50,7 @@ pub(in crate::expression) const OPERATORS: &[Operator] = &[
     }),
     Operator::lazy("$median", Form::Special(parse_percentile), percentile),
     Operator::values("$mergeObjects", Form::Any, |values, _| {
-        each(
-            values.into_iter().map(|value| value.map(Cow::into_owned)),
-            merge(),
-        )
+        over(values, collect::MergeObjects::default())
     }),
     operator("$min", |values, frame| {
         over(
@@ -77,10 +74,6 @@ pub(in crate::expression) const OPERATORS: &[Operator] = &[
     }),
     operator("$sum", |values, _| over(values, numeric::Sum::default())),
 ];
-
-fn merge() -> collect::MergeObjects {
-    collect::MergeObjects::default()
-}
 
 const fn several(
     name: &'static str,

@@ -76,8 +76,10 @@ enum Kind {
     },
 }
 
+type Parse = fn(&Bson, &ParseContext<'_>) -> Result<Accumulator>;
+
 /// The names of accumulators, and how each is parsed.
-const ACCUMULATORS: &[(&str, fn(&Bson, &ParseContext<'_>) -> Result<Accumulator>)] = &[
+const ACCUMULATORS: &[(&str, Parse)] = &[
     ("$addToSet", |spec, context| {
         unary(Kind::AddToSet, spec, context)
     }),
@@ -269,16 +271,6 @@ impl Accumulator {
             Some((_, parse)) => parse(argument, context),
             None => fail(15952, format!("unknown group operator '{name}'")),
         }
-    }
-
-    /// Whether there is an accumulator of the name.
-    pub(crate) fn exists(name: &str) -> bool {
-        ACCUMULATORS.iter().any(|(known, _)| *known == name)
-    }
-
-    /// Whether documents beyond the first make no difference.
-    pub(crate) fn is_first(&self) -> bool {
-        self.kind == Kind::First
     }
 
     /// Begins a group. The count may depend on what identifies the group.

@@ -88,10 +88,8 @@ impl Sum {
 
     fn decimal(&self, decimals: Decimal) -> Decimal {
         let mut total = decimals;
-        if self.whole != 0 {
-            let whole = Decimal::parse(&self.whole.to_string()).unwrap_or(Decimal::NAN);
-            total = total.plus(whole);
-        }
+        // Added even where it is zero, which leaves its exponent to the sum.
+        total = total.plus(Decimal::parse(&self.whole.to_string()).unwrap_or(Decimal::NAN));
         if self.has_double {
             total = total.plus(Decimal::from_f64_nearest(self.doubles.sum));
             if self.doubles.sum.is_finite() {
@@ -129,7 +127,7 @@ impl Accumulate for Sum {
     }
 }
 
-/// The average of numbers; null if there are none.
+/// The average of numbers; null if there are none. Integers count as doubles from the start.
 #[derive(Debug, Default)]
 pub(super) struct Average {
     sum: Sum,
@@ -137,7 +135,12 @@ pub(super) struct Average {
 
 impl Accumulate for Average {
     fn add(&mut self, value: Option<Bson>) -> Result<()> {
-        self.sum.add(value)
+        match value.as_ref().and_then(Number::from_bson) {
+            Some(decimal @ Number::Decimal(_)) => self.sum.take(decimal),
+            Some(number) => self.sum.take(Number::Double(number.to_f64())),
+            None => {}
+        }
+        Ok(())
     }
 
     fn value(&self) -> Bson {

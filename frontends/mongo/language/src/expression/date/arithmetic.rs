@@ -59,7 +59,7 @@ pub(super) const OPERATORS: &[Operator] = &[
 
 /// A unit of time, the longest ones first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::expression) enum Unit {
+pub(super) enum Unit {
     Year,
     Quarter,
     Month,
@@ -72,7 +72,7 @@ pub(in crate::expression) enum Unit {
 }
 
 impl Unit {
-    pub(crate) fn parse(name: &str) -> Result<Self> {
+    fn parse(name: &str) -> Result<Self> {
         Ok(match name {
             "year" => Self::Year,
             "quarter" => Self::Quarter,
@@ -169,11 +169,6 @@ fn date_add<'a>(call: &'a Call, frame: &Frame<'a>, subtract: bool) -> Result<Val
     some(DateTime::from_millis(add_within(
         date, unit, amount, &zone,
     )?))
-}
-
-/// A date so many units later, by the calendar of the world's time.
-pub(in crate::expression) fn add(date: i64, unit: Unit, amount: i64) -> Result<i64> {
-    add_within(date, unit, amount, &Zone::UTC)
 }
 
 /// Days and longer units are of the calendar, so that clocks show the same; shorter ones are not.
@@ -427,13 +422,14 @@ mod tests {
         Bson::DateTime(DateTime::parse_rfc3339_str(text).unwrap())
     }
 
+    fn add(start: &str, unit: &str, amount: i64, zone: &str) -> Bson {
+        bson!({ "$dateAdd": {
+            "startDate": date(start), "unit": unit, "amount": amount, "timezone": zone,
+        } })
+    }
+
     #[test]
     fn adds() {
-        let add = |start: &str, unit: &str, amount: i64, zone: &str| {
-            bson!({ "$dateAdd": {
-                "startDate": date(start), "unit": unit, "amount": amount, "timezone": zone,
-            } })
-        };
         gives([
             (
                 add("2024-01-31T00:00:00Z", "month", 1, "UTC"),
@@ -475,6 +471,10 @@ mod tests {
                 bson!(null),
             ),
         ]);
+    }
+
+    #[test]
+    fn refuses_malformed_additions() {
         fails([
             (bson!({ "$dateAdd": 1 }), 5166400),
             (bson!({ "$dateAdd": { "x": 1 } }), 5166401),
@@ -570,6 +570,10 @@ mod tests {
                 bson!(0_i64),
             ),
         ]);
+    }
+
+    #[test]
+    fn refuses_malformed_measures() {
         fails([
             (bson!({ "$dateDiff": 1 }), 5166301),
             (bson!({ "$dateDiff": { "x": 1 } }), 5166302),

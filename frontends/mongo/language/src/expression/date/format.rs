@@ -47,13 +47,13 @@ const MONTHS: [&str; 12] = [
 
 /// The month that a name, in full or its first three letters, stands for.
 pub(super) fn month_named(name: &str) -> Option<i64> {
-    let is_named = |month: &&str| {
+    let is_named = |month: &&'static str| {
         month.eq_ignore_ascii_case(name)
             || month
                 .get(..3)
                 .is_some_and(|short| short.eq_ignore_ascii_case(name))
     };
-    let index = MONTHS.iter().position(|month| is_named(month))?;
+    let index = MONTHS.iter().position(is_named)?;
     i64::try_from(index + 1).ok()
 }
 
@@ -68,6 +68,14 @@ fn month_name(month: i64) -> &'static str {
 /// A date of the world's time in the form of ISO 8601.
 pub(in crate::expression) fn iso(millis: i64) -> Result<String> {
     format(millis, &Zone::UTC, ISO_UTC)
+}
+
+/// A date without its year, the way timestamps are shown: `Jan  1 00:00:00`.
+pub(in crate::expression) fn short(millis: i64) -> String {
+    let civil = Zone::UTC.civil(millis);
+    let month: String = month_name(civil.month).chars().take(3).collect();
+    let (day, hour, minute, second) = (civil.day, civil.hour, civil.minute, civil.second);
+    format!("{month} {day:2} {hour:02}:{minute:02}:{second:02}")
 }
 
 fn date_to_string<'a>(call: &'a Call, frame: &Frame<'a>) -> Result<Value<'a>> {

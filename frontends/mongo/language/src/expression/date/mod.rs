@@ -16,7 +16,6 @@ use super::{Call, Frame, Node, ParseContext, Value, fail, is_nullish, null, some
 use crate::compare::type_name;
 use crate::error::Result;
 
-pub(super) use self::arithmetic::{Unit, add as add_to_date};
 pub(super) use self::parse::parse as parse_date;
 
 /// The families of dates, for the table of all operators.
@@ -151,7 +150,14 @@ pub(super) fn as_date(value: &Bson) -> Option<i64> {
     match value {
         Bson::DateTime(date) => Some(date.timestamp_millis()),
         Bson::Timestamp(timestamp) => Some(i64::from(timestamp.time) * 1000),
-        Bson::ObjectId(id) => Some(id.timestamp().timestamp_millis()),
+        // Seconds of 32 bits, which count as signed.
+        Bson::ObjectId(id) => {
+            let seconds = id
+                .bytes()
+                .first_chunk::<4>()
+                .map(|bytes| i32::from_be_bytes(*bytes));
+            seconds.map(|seconds| i64::from(seconds) * 1000)
+        }
         _ => None,
     }
 }

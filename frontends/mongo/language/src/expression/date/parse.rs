@@ -82,8 +82,9 @@ pub(in crate::expression) fn parse(text: &str) -> Result<i64> {
 }
 
 fn parse_within(text: &str, zone: &Zone) -> Result<i64> {
+    let is_blank = |c: char| c.is_whitespace() || c == '\0';
     let mut reader = Reader {
-        rest: text,
+        rest: text.trim_matches(is_blank),
         found: Found::default(),
     };
     if reader.read_all().is_none() || !reader.rest.is_empty() {
@@ -294,6 +295,12 @@ impl<'t> Reader<'t> {
                 '+' | '-' if self.found.hour.is_some() => {
                     let offset = self.offset()?;
                     self.set_offset(offset)?;
+                }
+                // A year before the first one.
+                '-' if self.found.year.is_none() => {
+                    self.skip('-');
+                    let year = self.year()?;
+                    self.read_iso_date(-year)?;
                 }
                 '0'..='9' => self.read_numbers()?,
                 'a'..='z' | 'A'..='Z' => self.read_word()?,
