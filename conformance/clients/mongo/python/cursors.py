@@ -56,7 +56,7 @@ def beside_writes(c):
 
 
 def tail(capped):
-    cursor = capped.find(cursor_type=CursorType.TAILABLE_AWAIT, max_await_time_ms=500)
+    cursor = capped.find(cursor_type=CursorType.TAILABLE_AWAIT).max_await_time_ms(500)
     seen = [next(cursor)["_id"] for _ in range(3)]
     capped.insert_one({"_id": 5})
     return seen + [next(cursor)["_id"]]

@@ -34,6 +34,9 @@ def walk(place, report):
         people.count_documents({"city": 7})))
     report.check("reshardCollection: what is not sharded", Refused(118), lambda: (place.database.create_collection(
         "plain"), admin.command("reshardCollection", f"{name}.plain", key={"a": "hashed"}))[1])
+    report.check("reshardCollection: a key that a unique index lacks", Refused(72), lambda: admin.command(
+        "reshardCollection", f"{name}.people", key={"nowhere": "hashed"}))
+    people.drop_index("country_1_city_1__id_1")
     report.check("reshardCollection: a key that is missing", Refused(61), lambda: admin.command(
         "reshardCollection", f"{name}.people", key={"nowhere": "hashed"}))
     report.check("a refused one leaves all as it was", 700, lambda: people.count_documents({}))
