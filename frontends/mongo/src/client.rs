@@ -42,7 +42,9 @@ impl Client {
             ..StoreOptions::default()
         };
         let store = Store::open(engine, options).await.unwrap();
-        Self::of(Arc::new(Service::new(store, MongoConfig::default()).unwrap()))
+        Self::of(Arc::new(
+            Service::new(store, MongoConfig::default()).unwrap(),
+        ))
     }
 
     fn of(service: Arc<Service>) -> Self {

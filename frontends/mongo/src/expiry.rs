@@ -115,7 +115,10 @@ impl Step {
             max_items: STEP,
             ..PageRequest::default()
         };
-        let page = match transaction.scan_index(&target.container, &span, &request).await {
+        let page = match transaction
+            .scan_index(&target.container, &span, &request)
+            .await
+        {
             Err(CoreError::NotFound(_)) => return Ok(0),
             page => page?,
         };
@@ -147,7 +150,11 @@ impl Step {
             Bytes::from(out)
         };
         let (first, last) = (encoded(i64::MIN), encoded(before_ms));
-        let (from, to) = if first <= last { (first, last) } else { (last, first) };
+        let (from, to) = if first <= last {
+            (first, last)
+        } else {
+            (last, first)
+        };
         IndexSpan {
             index: self.index,
             from: Bound::Included(from),
@@ -162,11 +169,13 @@ fn expires_at(spec: &IndexSpec, document: &bson::Document) -> Option<i64> {
     let dates = values_at(document, &path).into_iter().flatten();
     let date = |value: &Bson| match value {
         Bson::DateTime(date) => Some(date.timestamp_millis()),
-        Bson::Array(values) => values.iter().filter_map(|value| match value {
-            Bson::DateTime(date) => Some(date.timestamp_millis()),
-            _ => None,
-        })
-        .min(),
+        Bson::Array(values) => values
+            .iter()
+            .filter_map(|value| match value {
+                Bson::DateTime(date) => Some(date.timestamp_millis()),
+                _ => None,
+            })
+            .min(),
         _ => None,
     };
     dates.filter_map(date).min()

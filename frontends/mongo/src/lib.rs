@@ -8,9 +8,9 @@ mod access;
 mod aggregate;
 mod auth;
 mod batch;
-mod cluster_time;
 #[cfg(test)]
 mod client;
+mod cluster_time;
 mod collection;
 mod command;
 mod commands;
@@ -39,8 +39,8 @@ mod request;
 mod rules;
 mod service;
 mod session;
-mod system;
 mod sharding;
+mod system;
 #[cfg(test)]
 mod testing;
 #[cfg(test)]

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 
-use bson::{Document, RawDocumentBuf};
+use bson::{Document, RawDocument, RawDocumentBuf};
 use bytes::Bytes;
 use tessera_core::Store;
 use tessera_core::memory::MemoryEngine;
@@ -55,9 +55,10 @@ impl Tester {
     pub(crate) async fn run_on(&mut self, database: &str, mut command: Document) -> Document {
         command.insert("$db", database);
         let body = RawDocumentBuf::try_from(&command).unwrap();
-        let packet = Bytes::copy_from_slice(body.as_bytes());
+        let packet = Bytes::from(body.into_bytes());
+        let body = RawDocument::from_bytes(&packet).unwrap();
         let asked = Incoming {
-            body: &body,
+            body,
             sequences: Vec::new(),
             database: None,
             packet: &packet,

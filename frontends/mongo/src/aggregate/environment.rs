@@ -86,7 +86,10 @@ impl Environment {
 
     /// Forgets what was read between two commands of a cursor.
     pub(crate) fn forget_meters(&self) {
-        self.meters.lock().unwrap_or_else(PoisonError::into_inner).clear();
+        self.meters
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clear();
     }
 
     /// The full name of a collection that a stage names.

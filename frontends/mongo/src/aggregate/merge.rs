@@ -64,7 +64,10 @@ pub(super) async fn merge(
 }
 
 fn missing(namespace: &Namespace) -> Failure {
-    Failure::new(Code::NAMESPACE_NOT_FOUND, format!("ns not found {namespace}"))
+    Failure::new(
+        Code::NAMESPACE_NOT_FOUND,
+        format!("ns not found {namespace}"),
+    )
 }
 
 /// The fields that tell documents apart must be those of a unique index.
@@ -78,7 +81,10 @@ fn check_unique(merge: &Merge, target: &Target) -> Result<()> {
         spec.unique
             && spec.partial.is_none()
             && spec.fields.len() == on.len()
-            && spec.fields.iter().all(|field| on.contains(&field.path.as_str()))
+            && spec
+                .fields
+                .iter()
+                .all(|field| on.contains(&field.path.as_str()))
     });
     if fits {
         return Ok(());
@@ -102,7 +108,9 @@ impl One<'_> {
         let filter = self.same(&mut document)?;
         let query = Query::by_filter(filter, context::constant(&Collation::default()))?;
         let query = Arc::new(query);
-        let plan = query.plan(transaction, &target.container, &target.collection).await?;
+        let plan = query
+            .plan(transaction, &target.container, &target.collection)
+            .await?;
         let mut execution = Execution::new(query, plan);
         let found = execution.next(transaction, &target.container, 1).await?;
         let item = found.and_then(|row| row.item);
@@ -142,7 +150,8 @@ impl One<'_> {
                     id
                 }
                 Some(Bson::Null | Bson::Undefined) | None => {
-                    let message = "$merge write error: 'on' field cannot be missing, null or undefined";
+                    let message =
+                        "$merge write error: 'on' field cannot be missing, null or undefined";
                     return Err(Error::new(Code(51_132), message).into());
                 }
                 Some(value) => value,

@@ -26,7 +26,7 @@ use crate::cursor::Rows;
 use crate::data::Data;
 use crate::execute::query::Query;
 use crate::failure::{Failure, Result};
-use crate::plan::{Hint, Plan};
+use crate::plan::Hint;
 use crate::write::target::Target;
 
 /// An aggregation that is asked for.
@@ -147,7 +147,10 @@ pub(crate) fn leading(aggregation: &Aggregation) -> LanguageResult<Leading> {
 /// Whether an order is by fields alone, so that an index may give it.
 fn is_plain(order: &Document) -> bool {
     let direction = |value: &Bson| matches!(whole(value), Some(1)) || is_minus_one(value);
-    !order.is_empty() && order.iter().all(|(path, value)| !path.starts_with('$') && direction(value))
+    !order.is_empty()
+        && order
+            .iter()
+            .all(|(path, value)| !path.starts_with('$') && direction(value))
 }
 
 fn is_minus_one(value: &Bson) -> bool {
@@ -267,21 +270,9 @@ pub(crate) fn check_collectionless(aggregation: &Aggregation) -> Result<()> {
         Some(name) if ALLOWED.contains(&name.as_str()) => Ok(()),
         name => {
             let name = name.map_or("", String::as_str);
-            let message = format!(
-                "{{aggregate: 1}} is not valid for '{name}'; a collection is required."
-            );
+            let message =
+                format!("{{aggregate: 1}} is not valid for '{name}'; a collection is required.");
             Err(Failure::new(Code::INVALID_NAMESPACE, message))
         }
     }
-}
-
-/// The plan of the stages that read, for explain.
-pub(crate) async fn plan(
-    transaction: &mut Transaction,
-    aggregation: &Aggregation,
-    target: &Target,
-) -> Result<(Plan, Leading)> {
-    let leading = leading(aggregation)?;
-    let plan = leading.query.plan(transaction, &target.container, &target.collection).await?;
-    Ok((plan, leading))
 }

@@ -34,7 +34,13 @@ pub(super) async fn replace(
     let collection = successor(&namespace, existing.as_ref())?;
     let unique = bson::Uuid::new();
     let temporary = namespace.sibling(&format!("tmp.agg_out.{unique}"));
-    target::create(&environment.data, &mut Scope::Alone, &temporary, &collection).await?;
+    target::create(
+        &environment.data,
+        &mut Scope::Alone,
+        &temporary,
+        &collection,
+    )
+    .await?;
     let written = async {
         while let Some(batch) = documents.next_batch().await? {
             for part in batch.chunks(STEP) {
@@ -49,7 +55,9 @@ pub(super) async fn replace(
         return Err(failure);
     }
     drop_quietly(environment, &namespace).await?;
-    store.rename_container(&temporary.container, &namespace.container).await?;
+    store
+        .rename_container(&temporary.container, &namespace.container)
+        .await?;
     Ok(())
 }
 
@@ -66,13 +74,20 @@ fn successor(namespace: &Namespace, existing: Option<&Target>) -> Result<Collect
         return Err(Error::new(Code(17_152), message).into());
     }
     let mut collection = Collection::new(existing.collection.options.clone())?;
-    let live = existing.collection.live_indexes(&existing.container.definition);
+    let live = existing
+        .collection
+        .live_indexes(&existing.container.definition);
     collection.indexes = live.map(|(spec, ..)| Arc::clone(spec)).collect();
     Ok(collection)
 }
 
 async fn drop_quietly(environment: &Environment, namespace: &Namespace) -> Result<()> {
-    match environment.data.store.drop_container(&namespace.container).await {
+    match environment
+        .data
+        .store
+        .drop_container(&namespace.container)
+        .await
+    {
         Ok(()) | Err(CoreError::NotFound(_)) => Ok(()),
         Err(error) => Err(error.into()),
     }

@@ -32,7 +32,9 @@ impl CollectionSource {
         let query = Arc::new(query);
         let plan = environment
             .with_transaction(async |transaction| {
-                query.plan(transaction, &target.container, &target.collection).await
+                query
+                    .plan(transaction, &target.container, &target.collection)
+                    .await
             })
             .await?;
         Ok(Self {

@@ -10,18 +10,32 @@ use crate::aggregate::environment::Environment;
 use crate::collection::Namespace;
 use crate::commands::stats::Size;
 use crate::failure::{Failure, Result};
+use crate::sharding::statistics;
 use crate::write::target::{Target, on_view};
 
 /// Answers a stage with documents.
 type Answer = for<'a> fn(&'a Environment, &'a Bson) -> BoxFuture<'a, Result<Vec<Document>>>;
 
 const STAGES: &[(&str, Answer)] = &[
-    ("$collStats", |environment, argument| Box::pin(coll_stats(environment, argument))),
-    ("$indexStats", |environment, argument| Box::pin(index_stats(environment, argument))),
+    ("$listClusterCatalog", |environment, argument| {
+        Box::pin(cluster_catalog(environment, argument))
+    }),
+    ("$shardedDataDistribution", |environment, _| {
+        Box::pin(statistics::data_distribution(&environment.service))
+    }),
+    ("$collStats", |environment, argument| {
+        Box::pin(coll_stats(environment, argument))
+    }),
+    ("$indexStats", |environment, argument| {
+        Box::pin(index_stats(environment, argument))
+    }),
 ];
 
 /// The documents that a stage begins with.
-pub(crate) async fn answer(environment: &Environment, stage: &SystemStage) -> Result<Vec<Document>> {
+pub(crate) async fn answer(
+    environment: &Environment,
+    stage: &SystemStage,
+) -> Result<Vec<Document>> {
     let known = STAGES.iter().find(|(name, _)| *name == stage.name);
     match known {
         Some((_, answer)) => answer(environment, &stage.argument).await,
@@ -32,13 +46,25 @@ pub(crate) async fn answer(environment: &Environment, stage: &SystemStage) -> Re
     }
 }
 
+async fn cluster_catalog(environment: &Environment, argument: &Bson) -> Result<Vec<Document>> {
+    let Bson::Document(options) = argument else {
+        let message = "$listClusterCatalog must take a nested object";
+        return Err(Error::new(Code(9_621_302), message).into());
+    };
+    let database = Some(environment.database.as_str()).filter(|name| *name != "admin");
+    let with_shards = options.get_bool("shards").unwrap_or(false);
+    statistics::cluster_catalog(&environment.service, database, with_shards).await
+}
+
 async fn target(environment: &Environment, stage: &str) -> Result<(Namespace, Target)> {
     let Some(namespace) = &environment.namespace else {
         let message = format!("{stage} must be run on a collection");
         return Err(Failure::new(Code::INVALID_NAMESPACE, message));
     };
     let Some(target) = environment.target(namespace).await? else {
-        let message = format!("Unable to retrieve storageStats in {stage} stage: Collection [{namespace}] not found.");
+        let message = format!(
+            "Unable to retrieve storageStats in {stage} stage: Collection [{namespace}] not found."
+        );
         return Err(Failure::new(Code::NAMESPACE_NOT_FOUND, message));
     };
     if target.collection.view.is_some() {
@@ -53,8 +79,14 @@ async fn coll_stats(environment: &Environment, argument: &Bson) -> Result<Vec<Do
         return Err(Error::new(Code(5_447_000), message).into());
     };
     for name in options.keys() {
-        if !["storageStats", "count", "latencyStats", "queryExecStats", "operationStats"]
-            .contains(&name.as_str())
+        if ![
+            "storageStats",
+            "count",
+            "latencyStats",
+            "queryExecStats",
+            "operationStats",
+        ]
+        .contains(&name.as_str())
         {
             let message = format!("BSON field '$collStats.{name}' is an unknown field.");
             return Err(Failure::new(Code::IDL_UNKNOWN_FIELD, message));
@@ -71,10 +103,13 @@ async fn coll_stats(environment: &Environment, argument: &Bson) -> Result<Vec<Do
     };
     if options.contains_key("latencyStats") {
         let none = doc! { "latency": 0i64, "ops": 0i64 };
-        shown.insert("latencyStats", doc! {
-            "reads": none.clone(), "writes": none.clone(), "commands": none.clone(),
-            "transactions": none,
-        });
+        shown.insert(
+            "latencyStats",
+            doc! {
+                "reads": none.clone(), "writes": none.clone(), "commands": none.clone(),
+                "transactions": none,
+            },
+        );
     }
     let needs = options.contains_key("storageStats") || options.contains_key("count");
     if needs {
@@ -96,7 +131,10 @@ async fn coll_stats(environment: &Environment, argument: &Bson) -> Result<Vec<Do
         }
     }
     if options.contains_key("queryExecStats") {
-        shown.insert("queryExecStats", doc! { "collectionScans": { "total": 0i64, "nonTailable": 0i64 } });
+        shown.insert(
+            "queryExecStats",
+            doc! { "collectionScans": { "total": 0i64, "nonTailable": 0i64 } },
+        );
     }
     Ok(vec![shown])
 }

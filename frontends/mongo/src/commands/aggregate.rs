@@ -102,7 +102,8 @@ fn needs(request: &Request<'_>) -> Result<Vec<Need>> {
 
 /// Where `$out` or `$merge` writes.
 fn written(database: &str, argument: RawBsonRef<'_>) -> (String, String) {
-    let text = |value: Option<RawBsonRef<'_>>| value.and_then(|value| Some(value.as_str()?.to_owned()));
+    let text =
+        |value: Option<RawBsonRef<'_>>| value.and_then(|value| Some(value.as_str()?.to_owned()));
     match argument {
         RawBsonRef::String(name) => (database.to_owned(), name.to_owned()),
         RawBsonRef::Document(options) => {
@@ -125,7 +126,8 @@ async fn run(service: &Service, session: &mut Session, request: &Request<'_>) ->
         return explain::aggregate(service, session, (request, &fields), "queryPlanner").await;
     }
     let Some(cursor) = fields.document("cursor") else {
-        let message = "The 'cursor' option is required, except for aggregate with the explain argument";
+        let message =
+            "The 'cursor' option is required, except for aggregate with the explain argument";
         return Err(failed_to_parse(message).into());
     };
     let size = listing::batch_size(Some(cursor))?.unwrap_or(FIRST_BATCH);
@@ -152,7 +154,10 @@ pub(crate) async fn open(
     let mut scope = data.transactions.scope(&data, request).await?;
     if writes && scope.is_joined() {
         let message = "a pipeline in a transaction cannot write";
-        return Err(Failure::new(Code::OPERATION_NOT_SUPPORTED_IN_TRANSACTION, message));
+        return Err(Failure::new(
+            Code::OPERATION_NOT_SUPPORTED_IN_TRANSACTION,
+            message,
+        ));
     }
     let lent = scope.lend(&data).await?;
     let namespace = aggregation.namespace.clone();
@@ -185,10 +190,12 @@ pub(crate) async fn open(
             namespace: shown.to_owned(),
             rows: Box::new(rows),
             session: request.generic.session,
-            transaction: request.generic.transaction_number.filter(|_| request.in_transaction()),
+            transaction: request
+                .generic
+                .transaction_number
+                .filter(|_| request.in_transaction()),
             never_expires: false,
             tail: None,
-            command: asked::owned(request.body)?,
         })?
     };
     Ok(batch.reply(Turn::First, id, shown)?.into())
@@ -222,7 +229,8 @@ pub(crate) async fn read(
         Some(namespace) => {
             let mut transaction = service.store.begin().await?;
             let data = &service.data;
-            let target = crate::write::target::Target::find(data, &mut transaction, namespace).await?;
+            let target =
+                crate::write::target::Target::find(data, &mut transaction, namespace).await?;
             let uuid = fields.get("collectionUUID");
             crate::commands::create::check_uuid(namespace, uuid, target.as_ref())?;
             target

@@ -90,8 +90,11 @@ fn needs(request: &Request<'_>) -> Result<Vec<Need>> {
     let mut needs = Vec::new();
     let namespaces = request.documents("nsInfo")?.unwrap_or_default();
     for namespace in namespaces {
-        let name = namespace.get("ns")?.and_then(|name| name.as_str().map(str::to_owned));
-        if let Some((database, collection)) = name.as_deref().and_then(|name| name.split_once('.')) {
+        let name = namespace
+            .get("ns")?
+            .and_then(|name| name.as_str().map(str::to_owned));
+        if let Some((database, collection)) = name.as_deref().and_then(|name| name.split_once('.'))
+        {
             for action in [Action::Insert, Action::Update, Action::Remove] {
                 needs.push(Need::on_collection(action, database, collection));
             }
@@ -138,11 +141,17 @@ async fn run(service: &Service, session: &mut Session, request: &Request<'_>) ->
     let errors_only = fields.bool("errorsOnly").unwrap_or(false);
     let size = listing::batch_size(fields.document("cursor"))?;
     let ids = StatementIds::read(&fields);
-    let mut scope = service.data.transactions.scope(&service.data, request).await?;
+    let mut scope = service
+        .data
+        .transactions
+        .scope(&service.data, request)
+        .await?;
     let mut totals = Totals::default();
     let mut results = Vec::new();
     for (position, operation) in operations.iter().enumerate() {
-        let done = bulk.operation(session, &mut scope, operation, ids.at(position)).await;
+        let done = bulk
+            .operation(session, &mut scope, operation, ids.at(position))
+            .await;
         let index = i32::try_from(position).unwrap_or(i32::MAX);
         match done {
             Ok(done) => {
@@ -234,11 +243,15 @@ impl Bulk<'_> {
         statement: i32,
     ) -> Result<Done> {
         let (kind, fields) = read(operation)?;
-        let index = fields.integer(kind).and_then(|index| usize::try_from(index).ok());
+        let index = fields
+            .integer(kind)
+            .and_then(|index| usize::try_from(index).ok());
         let namespace = index.and_then(|index| self.namespaces.get(index)).cloned();
         let namespace = namespace.ok_or_else(|| bad_value("no such namespace"))?;
         if kind == "insert" {
-            return self.insert(session, scope, (namespace, &fields), statement).await;
+            return self
+                .insert(session, scope, (namespace, &fields), statement)
+                .await;
         }
         let data = &self.service.data;
         let collection = Changing::collection(data, scope, &namespace).await?;
@@ -273,7 +286,12 @@ impl Bulk<'_> {
             return update_change(self.service, (fields, names), with, collection);
         }
         let (definitions, multi) = (self.definitions, flag("multi"));
-        delete_change(self.service, (fields, "filter"), (definitions, multi), collection)
+        delete_change(
+            self.service,
+            (fields, "filter"),
+            (definitions, multi),
+            collection,
+        )
     }
 
     async fn insert(

@@ -71,7 +71,10 @@ const MAX_BYTES: i64 = 1 << 50;
 const STEP: usize = 200;
 
 fn size(fields: &Fields<'_>) -> Result<i64> {
-    let size = fields.get("size").and_then(crate::fields::whole).unwrap_or(0);
+    let size = fields
+        .get("size")
+        .and_then(crate::fields::whole)
+        .unwrap_or(0);
     if size <= 0 {
         let message = "the capped size must be at least 1";
         return Err(Failure::new(Code::INVALID_OPTIONS, message));
@@ -109,7 +112,9 @@ async fn convert(
     let temporary = namespace.sibling(&format!("tmp.convertToCapped.{unique}"));
     copy(&service.data, &source, &temporary, size).await?;
     drop_quietly(&service.data, &namespace).await?;
-    let renamed = service.store.rename_container(&temporary.container, &namespace.container);
+    let renamed = service
+        .store
+        .rename_container(&temporary.container, &namespace.container);
     renamed.await?;
     Ok(Reply::ok())
 }
@@ -122,13 +127,20 @@ async fn clone(service: &Service, _session: &mut Session, request: &Request<'_>)
     };
     let fields = Fields::of(request, CLONE)?;
     let from = Namespace::new(request.database, from)?;
-    let to = Namespace::new(request.database, fields.str("toCollection").unwrap_or_default())?;
+    let to = Namespace::new(
+        request.database,
+        fields.str("toCollection").unwrap_or_default(),
+    )?;
     to.check_creatable()?;
     let size = size(&fields)?;
     let source = source(service, &from).await?;
     let mut transaction = service.store.begin().await?;
-    if Target::find(&service.data, &mut transaction, &to).await?.is_some() {
-        let message = format!("cloneCollectionAsCapped failed - destination collection {to} already exists");
+    if Target::find(&service.data, &mut transaction, &to)
+        .await?
+        .is_some()
+    {
+        let message =
+            format!("cloneCollectionAsCapped failed - destination collection {to} already exists");
         return Err(Failure::new(Code::NAMESPACE_EXISTS, message));
     }
     copy(&service.data, &source, &to, size).await?;
@@ -139,7 +151,10 @@ async fn clone(service: &Service, _session: &mut Session, request: &Request<'_>)
 async fn copy(data: &Data, source: &Target, to: &Namespace, size: i64) -> Result<()> {
     let mut options = Document::new();
     options.insert("capped", true);
-    options.insert("size", i32::try_from(size).map_or(Bson::Int64(size), Bson::Int32));
+    options.insert(
+        "size",
+        i32::try_from(size).map_or(Bson::Int64(size), Bson::Int32),
+    );
     let collection = Collection::new(options)?;
     target::create(data, &mut Scope::Alone, to, &collection).await?;
     let mut continuation = None;
@@ -164,7 +179,11 @@ async fn copy(data: &Data, source: &Target, to: &Namespace, size: i64) -> Result
 
 async fn insert(data: &Data, to: &Namespace, body: &bytes::Bytes) -> Result<()> {
     let raw = bson::RawDocument::from_bytes(body)?;
-    let id = raw.get("_id")?.map(Bson::try_from).transpose()?.unwrap_or(Bson::Null);
+    let id = raw
+        .get("_id")?
+        .map(Bson::try_from)
+        .transpose()?
+        .unwrap_or(Bson::Null);
     let document = Arc::new(NewDocument {
         id,
         body: body.clone(),

@@ -70,7 +70,10 @@ async fn run(service: &Service, session: &mut Session, request: &Request<'_>) ->
     let target = Target::find(&service.data, &mut transaction, &namespace).await?;
     let collection = target.as_ref().map(|target| &*target.collection);
     let explained = explained(service, inner_request, collection)?;
-    if let Some(target) = target.as_ref().filter(|target| target.collection.view.is_some()) {
+    if let Some(target) = target
+        .as_ref()
+        .filter(|target| target.collection.view.is_some())
+    {
         return explain_view(service, session, (inner_request, inner, target), verbosity).await;
     }
     let shown = show(&mut transaction, target.as_ref(), explained, verbosity).await?;
@@ -85,7 +88,9 @@ fn inner_request<'a>(request: &Request<'a>, inner: &'a RawDocument) -> Result<Re
         return Err(Error::new(Code::COMMAND_NOT_FOUND, message).into());
     }
     if let Some(database) = inner.get("$db")? {
-        let same = database.as_str().is_some_and(|database| database == request.database);
+        let same = database
+            .as_str()
+            .is_some_and(|database| database == request.database);
         if !same {
             let message = "Mismatched $db in explain command";
             return Err(Error::new(Code::INVALID_NAMESPACE, message).into());
@@ -106,7 +111,10 @@ fn explained(
         }
         "count" => {
             let fields = Fields::of(request, count::COUNT)?;
-            (count::count_query(service, &fields, collection)?, Some("COUNT"))
+            (
+                count::count_query(service, &fields, collection)?,
+                Some("COUNT"),
+            )
         }
         "distinct" => {
             let fields = Fields::of(request, count::DISTINCT)?;
@@ -159,7 +167,9 @@ async fn show(
     }
     let (plan, partitions) = match target {
         Some(target) => {
-            let plan = query.plan(transaction, &target.container, &target.collection).await?;
+            let plan = query
+                .plan(transaction, &target.container, &target.collection)
+                .await?;
             (plan, target.container.partitions.iter().count())
         }
         None => (Plan::of(crate::plan::Access::Nothing, true), 0),
@@ -170,14 +180,25 @@ async fn show(
         Some(target) if runs => {
             let mut execution = Execution::new(Arc::new(query.clone()), plan.clone());
             let mut returned = 0;
-            while let Some(row) = execution.next(transaction, &target.container, 1_000).await? {
+            while let Some(row) = execution
+                .next(transaction, &target.container, 1_000)
+                .await?
+            {
                 execution.finish_document(row)?;
                 returned += 1;
             }
             let millis = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
-            Some(Ran { returned, counts: execution.counts(), millis })
+            Some(Ran {
+                returned,
+                counts: execution.counts(),
+                millis,
+            })
         }
-        None if runs => Some(Ran { returned: 0, counts: Default::default(), millis: 0 }),
+        None if runs => Some(Ran {
+            returned: 0,
+            counts: Default::default(),
+            millis: 0,
+        }),
         _ => None,
     };
     let tree = |ran: Option<Ran>| {
@@ -217,7 +238,10 @@ fn partitions_of(target: &Target, plan: &Plan, all: usize) -> Document {
     let map = &target.container.partitions;
     let touched: Vec<Bson> = match token {
         Some(token) => vec![Bson::Int64(i64::from(map.locate(token).id))],
-        None => map.iter().map(|partition| Bson::Int64(i64::from(partition.id))).collect(),
+        None => map
+            .iter()
+            .map(|partition| Bson::Int64(i64::from(partition.id)))
+            .collect(),
     };
     let total = i32::try_from(all).unwrap_or(i32::MAX);
     doc! { "touched": touched, "total": total }
@@ -270,7 +294,11 @@ fn hash(filter: &Document, query: &Query) -> String {
     shape(filter, &mut hasher);
     query.sort_document.to_string().hash(&mut hasher);
     query.projection_document.to_string().hash(&mut hasher);
-    query.collation().to_document().to_string().hash(&mut hasher);
+    query
+        .collation()
+        .to_document()
+        .to_string()
+        .hash(&mut hasher);
     format!("{:08X}", hasher.finish() & 0xffff_ffff)
 }
 
@@ -306,18 +334,26 @@ fn complete(
         }
     }
     let mut command = asked::owned(command)?;
-    command.entry("$db").or_insert_with(|| namespace.database().into());
+    command
+        .entry("$db")
+        .or_insert_with(|| namespace.database().into());
     reply.insert("command", command);
-    reply.insert("serverInfo", doc! {
-        "host": "localhost",
-        "port": service.config.address.map_or(27017, |address| i32::from(address.port())),
-        "version": "8.0.0",
-        "gitVersion": format!("tessera-{}", service.config.version),
-    });
-    reply.insert("serverParameters", doc! {
-        "internalQueryFacetBufferSizeBytes": 104_857_600,
-        "internalQueryMaxBlockingSortMemoryUsageBytes": 104_857_600,
-    });
+    reply.insert(
+        "serverInfo",
+        doc! {
+            "host": "localhost",
+            "port": service.config.address.map_or(27017, |address| i32::from(address.port())),
+            "version": "8.0.0",
+            "gitVersion": format!("tessera-{}", service.config.version),
+        },
+    );
+    reply.insert(
+        "serverParameters",
+        doc! {
+            "internalQueryFacetBufferSizeBytes": 104_857_600,
+            "internalQueryMaxBlockingSortMemoryUsageBytes": 104_857_600,
+        },
+    );
     Ok(reply)
 }
 
@@ -336,7 +372,10 @@ pub(crate) async fn aggregate(
     };
     let mut transaction = service.store.begin().await?;
     let mut target = Target::find(&service.data, &mut transaction, &namespace).await?;
-    if let Some(view) = target.clone().filter(|target| target.collection.view.is_some()) {
+    if let Some(view) = target
+        .clone()
+        .filter(|target| target.collection.view.is_some())
+    {
         let resolved = super::view::resolve(&service.data, &mut transaction, &view).await?;
         let mut stages = resolved.pipeline;
         stages.append(&mut aggregation.stages);
@@ -345,8 +384,16 @@ pub(crate) async fn aggregate(
         target = resolved.target;
     }
     let leading = aggregate::leading(&aggregation)?;
-    let rest: Vec<Bson> = aggregation.stages.iter().skip(leading.stages).cloned().collect();
-    let explained = Explained { query: leading.query, top: None };
+    let rest: Vec<Bson> = aggregation
+        .stages
+        .iter()
+        .skip(leading.stages)
+        .cloned()
+        .collect();
+    let explained = Explained {
+        query: leading.query,
+        top: None,
+    };
     let shown = show(&mut transaction, target.as_ref(), explained, verbosity).await?;
     session.spent(transaction.meter());
     let shown = if rest.is_empty() {
@@ -386,7 +433,10 @@ async fn explain_view(
         allow_disk_use: true,
     };
     let leading = aggregate::leading(&aggregation)?;
-    let explained = Explained { query: leading.query, top: None };
+    let explained = Explained {
+        query: leading.query,
+        top: None,
+    };
     let target = resolved.target.as_ref();
     let shown = show(&mut transaction, target, explained, verbosity).await?;
     session.spent(transaction.meter());

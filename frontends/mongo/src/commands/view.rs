@@ -149,7 +149,10 @@ pub(crate) async fn find(
 ) -> Result<Reply> {
     const REFUSED: &[&str] = &["min", "max", "returnKey", "showRecordId", "tailable"];
     for name in REFUSED {
-        if fields.get(name).is_some_and(|value| crate::fields::truth(value) != Some(false)) {
+        if fields
+            .get(name)
+            .is_some_and(|value| crate::fields::truth(value) != Some(false))
+        {
             let message = format!("Option not supported on views: {name}");
             return Err(Failure::new(Code::INVALID_PIPELINE_OPERATOR, message));
         }
@@ -158,7 +161,11 @@ pub(crate) async fn find(
     let aggregation = through(service, (target, fields), stages, fields.document("let"))?;
     let delivery = Delivery::read(fields)?;
     let shown = target.namespace.to_string();
-    let size = if delivery.single_batch { usize::MAX } else { delivery.batch_size };
+    let size = if delivery.single_batch {
+        usize::MAX
+    } else {
+        delivery.batch_size
+    };
     aggregate::open(session, request, (aggregation, false), (size, &shown)).await
 }
 

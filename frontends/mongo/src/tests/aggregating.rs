@@ -6,11 +6,18 @@ use crate::testing::Tester;
 
 async fn filled() -> Tester {
     let mut tester = Tester::new().await;
-    let orders: Vec<Document> =
-        (0..10).map(|n| doc! { "_id": n, "customer": n % 3, "total": n * 10 }).collect();
-    tester.ok(doc! { "insert": "orders", "documents": orders }).await;
-    let customers: Vec<Document> = (0..3).map(|n| doc! { "_id": n, "name": format!("c{n}") }).collect();
-    tester.ok(doc! { "insert": "customers", "documents": customers }).await;
+    let orders: Vec<Document> = (0..10)
+        .map(|n| doc! { "_id": n, "customer": n % 3, "total": n * 10 })
+        .collect();
+    tester
+        .ok(doc! { "insert": "orders", "documents": orders })
+        .await;
+    let customers: Vec<Document> = (0..3)
+        .map(|n| doc! { "_id": n, "name": format!("c{n}") })
+        .collect();
+    tester
+        .ok(doc! { "insert": "customers", "documents": customers })
+        .await;
     tester
 }
 
@@ -24,7 +31,9 @@ async fn pipelines_group_and_look_up() {
         doc! { "$lookup": { "from": "customers", "localField": "_id", "foreignField": "_id", "as": "who" } },
         doc! { "$project": { "sum": 1, "name": { "$first": "$who.name" } } },
     ];
-    let found = tester.batch(doc! { "aggregate": "orders", "pipeline": pipeline, "cursor": {} }).await;
+    let found = tester
+        .batch(doc! { "aggregate": "orders", "pipeline": pipeline, "cursor": {} })
+        .await;
     let expected = [(0, 150, "c0"), (1, 70, "c1"), (2, 130, "c2")];
     let expected = expected.map(|(id, sum, name)| doc! { "_id": id, "sum": sum, "name": name });
     assert_eq!(found, expected);
@@ -33,18 +42,33 @@ async fn pipelines_group_and_look_up() {
 #[tokio::test]
 async fn pipelines_write_collections() {
     let mut tester = filled().await;
-    let out = vec![doc! { "$match": { "_id": { "$lt": 2 } } }, doc! { "$out": "copy" }];
-    tester.ok(doc! { "aggregate": "orders", "pipeline": out, "cursor": {} }).await;
-    assert_eq!(tester.ok(doc! { "count": "copy" }).await.get_i32("n").ok(), Some(2));
+    let out = vec![
+        doc! { "$match": { "_id": { "$lt": 2 } } },
+        doc! { "$out": "copy" },
+    ];
+    tester
+        .ok(doc! { "aggregate": "orders", "pipeline": out, "cursor": {} })
+        .await;
+    assert_eq!(
+        tester.ok(doc! { "count": "copy" }).await.get_i32("n").ok(),
+        Some(2)
+    );
     let merge = vec![
         doc! { "$match": { "_id": { "$lt": 3 } } },
         doc! { "$project": { "merged": { "$literal": true } } },
         doc! { "$merge": { "into": "copy" } },
     ];
-    tester.ok(doc! { "aggregate": "orders", "pipeline": merge, "cursor": {} }).await;
-    let found = tester.batch(doc! { "find": "copy", "sort": { "_id": 1 } }).await;
+    tester
+        .ok(doc! { "aggregate": "orders", "pipeline": merge, "cursor": {} })
+        .await;
+    let found = tester
+        .batch(doc! { "find": "copy", "sort": { "_id": 1 } })
+        .await;
     assert_eq!(found.len(), 3);
-    assert_eq!(found[0], doc! { "_id": 0, "customer": 0, "total": 0, "merged": true });
+    assert_eq!(
+        found[0],
+        doc! { "_id": 0, "customer": 0, "total": 0, "merged": true }
+    );
     assert_eq!(found[2], doc! { "_id": 2, "merged": true });
 }
 
