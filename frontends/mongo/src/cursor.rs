@@ -5,7 +5,6 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use bson::Document;
 use dashmap::DashMap;
 use rand::Rng as _;
 use tessera_core::Transaction;
@@ -46,8 +45,6 @@ pub(crate) struct Cursor {
     pub(crate) transaction: Option<i64>,
     pub(crate) never_expires: bool,
     pub(crate) tail: Option<Tail>,
-    /// The command that opened it, for those who look.
-    pub(crate) command: Document,
 }
 
 /// How a cursor behaves at the end of a capped collection: it stays open.
@@ -72,13 +69,6 @@ struct Entry {
     is_in_use: bool,
     last_used: Instant,
     never_expires: bool,
-}
-
-/// How many cursors there are, for diagnostics.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct CursorCounts {
-    pub(crate) open: usize,
-    pub(crate) without_timeout: usize,
 }
 
 impl Cursors {
@@ -168,14 +158,6 @@ impl Cursors {
     /// Forgets the cursors that nobody asked for in a long time.
     pub(crate) fn sweep(&self) {
         self.open.retain(|_, entry| !entry.is_expired());
-    }
-
-    pub(crate) fn counts(&self) -> CursorCounts {
-        let without_timeout = self.open.iter().filter(|entry| entry.never_expires).count();
-        CursorCounts {
-            open: self.open.len(),
-            without_timeout,
-        }
     }
 }
 

@@ -81,7 +81,6 @@ pub(crate) fn reply(
             transaction: None,
             never_expires: false,
             tail: None,
-            command: asked::owned(request.body)?,
         })?
     };
     Ok(batch.reply(Turn::First, id, namespace)?.into())

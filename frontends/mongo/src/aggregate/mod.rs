@@ -26,7 +26,7 @@ use crate::cursor::Rows;
 use crate::data::Data;
 use crate::execute::query::Query;
 use crate::failure::{Failure, Result};
-use crate::plan::{Hint, Plan};
+use crate::plan::Hint;
 use crate::sharding::config;
 use crate::write::target::Target;
 
@@ -279,18 +279,4 @@ pub(crate) fn check_collectionless(aggregation: &Aggregation) -> Result<()> {
             Err(Failure::new(Code::INVALID_NAMESPACE, message))
         }
     }
-}
-
-/// The plan of the stages that read, for explain.
-pub(crate) async fn plan(
-    transaction: &mut Transaction,
-    aggregation: &Aggregation,
-    target: &Target,
-) -> Result<(Plan, Leading)> {
-    let leading = leading(aggregation)?;
-    let plan = leading
-        .query
-        .plan(transaction, &target.container, &target.collection)
-        .await?;
-    Ok((plan, leading))
 }

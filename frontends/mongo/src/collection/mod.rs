@@ -7,7 +7,5 @@ pub(crate) mod options;
 pub(crate) mod place;
 
 pub(crate) use cache::Collections;
-pub(crate) use definition::{
-    CORE_ID_INDEX, Capped, Collection, ShardKey, Validator, View, core_id_index,
-};
+pub(crate) use definition::{CORE_ID_INDEX, Collection, ShardKey, Validator, core_id_index};
 pub(crate) use name::{Namespace, check_database};

@@ -196,7 +196,6 @@ pub(crate) async fn open(
                 .filter(|_| request.in_transaction()),
             never_expires: false,
             tail: None,
-            command: asked::owned(request.body)?,
         })?
     };
     Ok(batch.reply(Turn::First, id, shown)?.into())

@@ -11,7 +11,6 @@ use tessera_mongo_language::error::Code;
 use crate::collection::{Collection, Namespace};
 use crate::commands::insert::missing;
 use crate::data::Data;
-use crate::execute::scanner::Counts;
 use crate::failure::Result;
 use crate::plan::clause::Conditions;
 use crate::plan::predicate;
@@ -44,7 +43,6 @@ pub(crate) struct Changes {
     pub(crate) before: Option<Document>,
     pub(crate) after: Option<Document>,
     pub(crate) position: Option<usize>,
-    pub(crate) counts: Counts,
     /// Whether it had been done before, and this is what it did then.
     pub(crate) retried: bool,
 }
@@ -276,7 +274,6 @@ impl Changes {
             before: changed.before,
             after: changed.after,
             position: changed.position,
-            counts: changed.counts,
             retried: false,
         }
     }
@@ -306,7 +303,6 @@ impl Changes {
             before: record.get_document("b").ok().cloned(),
             after: record.get_document("a").ok().cloned(),
             position: None,
-            counts: Counts::default(),
             retried: true,
         }
     }

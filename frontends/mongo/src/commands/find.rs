@@ -147,7 +147,6 @@ async fn run(service: &Service, session: &mut Session, request: &Request<'_>) ->
                 .filter(|_| request.in_transaction()),
             never_expires: delivery.never_expires,
             tail: delivery.tail,
-            command: asked::owned(request.body)?,
         })?
     } else {
         0

@@ -98,10 +98,6 @@ impl Execution {
         self.scanner.counts
     }
 
-    pub(crate) fn plan(&self) -> &Plan {
-        &self.plan
-    }
-
     /// The next answer.
     pub(crate) async fn next(
         &mut self,

@@ -78,7 +78,6 @@ pub(super) fn read(asked: &Document, default: &Collation) -> Result<IndexSpec> {
         None => None,
         Some(Bson::Document(document)) => Some(Partial {
             filter: partial::parse(document, &collation)?,
-            document: document.clone(),
         }),
         Some(other) => return Err(wrong_type("partialFilterExpression", "object", other)),
     };

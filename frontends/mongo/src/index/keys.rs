@@ -6,7 +6,7 @@
 //! it tells so again when the last such document is gone.
 
 use bson::raw::cstr;
-use bson::{Bson, Document, RawDocumentBuf, rawdoc};
+use bson::{Bson, Document, RawDocumentBuf};
 use bytes::Bytes;
 use tessera_core::encoding::invert;
 use tessera_core::model::bounded_value;
@@ -164,14 +164,6 @@ pub(crate) fn uncovered(spec: &IndexSpec, covered: &[u8]) -> Option<Document> {
         }
     }
     Some(found)
-}
-
-/// What the document's row covers: nothing but its `_id`.
-pub(crate) fn id_covered(id: &Bson) -> Bytes {
-    match bson::RawBson::try_from(id.clone()) {
-        Ok(id) => rawdoc! { "": id }.into_bytes().into(),
-        Err(_) => Bytes::new(),
-    }
 }
 
 fn wildcard_keys(spec: &IndexSpec, document: &Document) -> Result<DocumentKeys> {

@@ -63,7 +63,6 @@ pub(crate) struct IndexSpec {
 #[derive(Clone, Debug)]
 pub(crate) struct Partial {
     pub(crate) filter: Filter,
-    pub(crate) document: Document,
 }
 
 /// How a new index relates to one that exists.
@@ -122,12 +121,7 @@ impl IndexSpec {
         self.fields.iter().any(|field| field.order == Order::Hashed)
     }
 
-    /// Whether every document has an entry.
-    pub(crate) fn holds_all(&self) -> bool {
-        !self.sparse && self.partial.is_none() && self.wildcard.is_none()
-    }
-
-    /// The same index, hidden from the planner or shown to it.
+    /// Changes an option of what is stored; the index itself is read again from that.
     pub(crate) fn set_option(&mut self, name: &str, value: Option<Bson>) {
         match value {
             Some(value) => {

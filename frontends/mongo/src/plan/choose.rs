@@ -47,12 +47,12 @@ pub(crate) struct Planner<'a> {
 }
 
 /// One index that could serve.
-struct Candidate {
-    access: Access,
+pub(super) struct Candidate {
+    pub(super) access: Access,
     is_sorted: bool,
     /// How many fields are bounded to single values, and whether one more is bounded at all.
-    points: usize,
-    is_bounded: bool,
+    pub(super) points: usize,
+    pub(super) is_bounded: bool,
     is_covered: bool,
     is_unique: bool,
     fields: usize,
@@ -60,7 +60,7 @@ struct Candidate {
 
 impl Candidate {
     /// The larger, the better.
-    fn rank(&self) -> (bool, usize, bool, bool, bool, usize) {
+    pub(super) fn rank(&self) -> (bool, usize, bool, bool, bool, usize) {
         let exact = self.is_unique && self.points == self.fields;
         (
             exact,
@@ -75,10 +75,10 @@ impl Candidate {
 
 /// An index as the planner sees it.
 #[derive(Clone)]
-struct Available {
-    spec: Arc<IndexSpec>,
+pub(super) struct Available {
+    pub(super) spec: Arc<IndexSpec>,
     /// None for the order of the rows themselves.
-    id: Option<IndexId>,
+    pub(super) id: Option<IndexId>,
 }
 
 impl Planner<'_> {
@@ -146,7 +146,7 @@ impl Planner<'_> {
     }
 
     /// The point or the logical partition that the filter names.
-    fn by_keys(&self, conditions: &Conditions<'_>) -> Option<Access> {
+    pub(super) fn by_keys(&self, conditions: &Conditions<'_>) -> Option<Access> {
         let collection = self.collection;
         let usable = |value: &Bson| {
             let text = matches!(value, Bson::String(_) | Bson::Document(_) | Bson::Array(_));
@@ -184,7 +184,7 @@ impl Planner<'_> {
         Some(Access::Point(collection.locate_id(&id)))
     }
 
-    fn available(&self) -> Vec<Available> {
+    pub(super) fn available(&self) -> Vec<Available> {
         let mut found = Vec::new();
         let id = core_id_index(self.container);
         if id.is_some() || self.collection.is_ordered_by_id() {
@@ -223,7 +223,7 @@ impl Planner<'_> {
     }
 
     /// What an index could do for the query; none if it is of no use, or lacks documents.
-    async fn candidate(
+    pub(super) async fn candidate(
         &mut self,
         index: &Available,
         conditions: &Conditions<'_>,
@@ -352,7 +352,12 @@ impl Planner<'_> {
     }
 
     /// Whether the index gives the order that is asked for: read forwards (false) or backwards.
-    fn order(&self, spec: &IndexSpec, fields: &[FieldBound], multikey: &[u8]) -> Option<bool> {
+    pub(super) fn order(
+        &self,
+        spec: &IndexSpec,
+        fields: &[FieldBound],
+        multikey: &[u8],
+    ) -> Option<bool> {
         if self.wanted.sort.is_empty() {
             return Some(false);
         }
@@ -400,7 +405,7 @@ impl Planner<'_> {
     }
 
     /// Positions of the fields of an index that lead through arrays in some document.
-    async fn multikey(&mut self, index: &Available) -> Result<Vec<u8>> {
+    pub(super) async fn multikey(&mut self, index: &Available) -> Result<Vec<u8>> {
         let mut found = Vec::new();
         let Some(id) = index.id.filter(|_| !index.spec.is_id_index()) else {
             return Ok(found);
@@ -432,119 +437,6 @@ impl Planner<'_> {
                 _ => return Ok(found),
             }
         }
-    }
-
-    /// A plan for each of some alternatives, if an index bounds every one of them.
-    async fn union(&mut self, conditions: &Conditions<'_>) -> Result<Option<Access>> {
-        for alternatives in conditions.alternatives.iter().copied() {
-            let mut found = Vec::with_capacity(alternatives.len());
-            for clause in alternatives {
-                let Some(access) = self.alternative(clause).await? else {
-                    found.clear();
-                    break;
-                };
-                found.push(access);
-            }
-            if !found.is_empty() {
-                return Ok(Some(Access::Union(found)));
-            }
-        }
-        Ok(None)
-    }
-
-    async fn alternative(&mut self, clause: &Clause) -> Result<Option<Access>> {
-        let conditions = Conditions::of(clause);
-        if conditions.never {
-            return Ok(Some(Access::Nothing));
-        }
-        if let Some(access @ Access::Point(_)) = self.by_keys(&conditions) {
-            return Ok(Some(access));
-        }
-        let mut best: Option<Candidate> = None;
-        for index in self.available() {
-            let candidate = self.candidate(&index, &conditions, false).await?;
-            let Some(candidate) = candidate.filter(|c| c.points > 0 || c.is_bounded) else {
-                continue;
-            };
-            if best
-                .as_ref()
-                .is_none_or(|best| candidate.rank() > best.rank())
-            {
-                best = Some(candidate);
-            }
-        }
-        Ok(best.map(|best| match best.access {
-            Access::Index(index) => Access::Index(IndexAccess {
-                covered: false,
-                ..index
-            }),
-            other => other,
-        }))
-    }
-
-    /// The range between two keys of the hinted index.
-    async fn between_keys(&mut self, hinted: Option<Available>) -> Result<Plan> {
-        let Some(index) = hinted else {
-            return Err(Error::new(
-                tessera_mongo_language::error::Code(51_173),
-                "When using min()/max() a hint of which index to use must be provided",
-            )
-            .into());
-        };
-        for key in [self.wanted.min, self.wanted.max].into_iter().flatten() {
-            let same = index.spec.fields.len() == key.len()
-                && index
-                    .spec
-                    .fields
-                    .iter()
-                    .zip(key.keys())
-                    .all(|(field, path)| field.path == *path);
-            if !same {
-                return Err(Error::new(
-                    tessera_mongo_language::error::Code(51_174),
-                    "The index chosen is not compatible with min/max",
-                )
-                .into());
-            }
-        }
-        let multikey = self.multikey(&index).await?;
-        let range = bounds::between_keys(&index.spec, self.wanted.min, self.wanted.max);
-        let fields: Vec<FieldBound> = index
-            .spec
-            .fields
-            .iter()
-            .map(|field| FieldBound {
-                path: field.path.clone(),
-                order: field.order,
-                collation: index.spec.collation.clone(),
-                intervals: Intervals::all(),
-            })
-            .collect();
-        let order = self.order(&index.spec, &fields, &multikey);
-        let reverse = order.unwrap_or(false);
-        let spec = index.spec;
-        let access = match index.id {
-            Some(id) => Access::Index(IndexAccess {
-                index: id,
-                spec,
-                ranges: vec![range],
-                bounds: fields,
-                reverse,
-                multikey,
-                covered: false,
-            }),
-            None => {
-                let ranges = vec![bounds::without_mark(&range)];
-                let bounds = fields;
-                Access::Rows(RowAccess {
-                    spec,
-                    ranges,
-                    bounds,
-                    reverse,
-                })
-            }
-        };
-        Ok(Plan::of(access, order.is_some()))
     }
 }
 

@@ -4,6 +4,7 @@
 //! values (`interval`) and those into ranges of an index's bytes (`bounds`), and chooses among the
 //! indexes (`choose`). Whatever it chooses, the filter is asked for each document that is read.
 
+mod alternatives;
 pub(crate) mod bounds;
 pub(crate) mod choose;
 pub(crate) mod clause;

@@ -317,7 +317,7 @@ mod tests {
                 doc! { "$and": [{ "a": { "$gt": 1 } }, { "a": { "$lt": 4 } }] },
                 "(1, 4)",
             ),
-            (doc! { "$or": [{ "a": 1 }] }, "[MinKey, MaxKey]"),
+            (doc! { "$or": [{ "a": 1 }, { "b": 1 }] }, "[MinKey, MaxKey]"),
             (doc! { "b": 1 }, "[MinKey, MaxKey]"),
             (doc! { "a": [] }, "[undefined, undefined] [[  ], [  ]]"),
         ] {
