@@ -48,6 +48,9 @@ impl Parameter {
     }
 }
 
+/// How long a transaction may stay open, in seconds.
+pub(crate) const TRANSACTION_LIFETIME: &str = "transactionLifetimeLimitSeconds";
+
 const PARAMETERS: &[Parameter] = &[
     Parameter::fixed("authenticationMechanisms", |_| {
         let names = MECHANISMS.into_iter().map(Mechanism::name);
@@ -75,7 +78,14 @@ const PARAMETERS: &[Parameter] = &[
     Parameter::fixed("scramSHA256IterationCount", |_| {
         iterations(Mechanism::Sha256)
     }),
-    Parameter::fixed("transactionLifetimeLimitSeconds", |_| 60.into()),
+    Parameter::settable(
+        TRANSACTION_LIFETIME,
+        |service| {
+            let seconds = service.data.transactions.lifetime_seconds();
+            i64::try_from(seconds).unwrap_or(i64::MAX).into()
+        },
+        positive,
+    ),
 ];
 
 fn iterations(mechanism: Mechanism) -> Bson {
@@ -92,6 +102,16 @@ fn number(value: &Bson) -> Option<f64> {
         Bson::Boolean(value) => Some(f64::from(u8::from(*value))),
         _ => None,
     }
+}
+
+fn positive(value: &Bson) -> Result<Bson> {
+    let number = number(value).ok_or_else(|| bad_value("the value must be a number"))?;
+    if !(1.0..=9e15).contains(&number) {
+        return Err(bad_value("the value must be at least 1").into());
+    }
+    #[expect(clippy::cast_possible_truncation, reason = "checked to be in range")]
+    let whole = number as i64;
+    Ok(whole.into())
 }
 
 fn log_level(value: &Bson) -> Result<Bson> {

@@ -8,7 +8,7 @@ use crate::command::Command;
 use crate::concern::{Acknowledgement, Level, ReadConcern, WriteConcern};
 use crate::failure::{Failure, Result};
 use crate::fields::{BOOL, BOOL_OR_NUMBER, DOCUMENT, Field, Fields, STRING, optional};
-use crate::parameters::{self, Parameter, TRANSACTION_LIFETIME_S};
+use crate::parameters::{self, Parameter, TRANSACTION_LIFETIME};
 use crate::reply::Reply;
 use crate::request::{Request, is_generic};
 use crate::service::Service;
@@ -123,10 +123,13 @@ async fn set(service: &Service, _: &mut Session, request: &Request<'_>) -> Resul
     let was = service.parameters.get(service, first);
     for (parameter, value) in &changes {
         service.parameters.set(parameter, value)?;
+        if let (TRANSACTION_LIFETIME, Bson::Int64(seconds)) =
+            (parameter.name, service.parameters.get(service, parameter))
+        {
+            let seconds = u64::try_from(seconds).unwrap_or_default();
+            service.data.transactions.set_lifetime_seconds(seconds);
+        }
     }
-    let lifetime = service.parameters.integer(service, TRANSACTION_LIFETIME_S);
-    let transactions = &service.data.transactions;
-    transactions.set_lifetime_seconds(u64::try_from(lifetime).unwrap_or_default());
     Ok(doc! { "was": was }.into())
 }
 
