@@ -8,6 +8,8 @@ use bson::{Bson, Document};
 use tessera_core::error::StatementError;
 use tessera_mongo_language::error::{Code, Error};
 
+use crate::model::refusal_of;
+
 /// What commands answer.
 pub(crate) type Result<T> = std::result::Result<T, Failure>;
 
@@ -90,7 +92,7 @@ impl From<tessera_core::Error> for Failure {
             Core::NotFound(_) => Code::NAMESPACE_NOT_FOUND,
             Core::AlreadyExists(_) => Code::NAMESPACE_EXISTS,
             Core::DuplicateValue { .. } => Code::DUPLICATE_KEY,
-            Core::Rejected(_) => Code::BAD_VALUE,
+            Core::Rejected(text) => return refusal_of(&text).into(),
             Core::Conflict => Code::WRITE_CONFLICT,
             // The commit may have been applied: a driver that runs a retryable write again gets the
             // answer of the first, which is what this code makes it do.

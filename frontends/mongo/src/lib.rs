@@ -22,6 +22,7 @@ mod cursor;
 mod data;
 mod dispatch;
 mod execute;
+mod expiry;
 mod fail_point;
 mod failure;
 mod fields;
@@ -72,8 +73,12 @@ pub struct Mongo {
 impl Mongo {
     /// A front end over `store`. Refuses users whose passwords cannot be used.
     pub fn new(store: Store, config: MongoConfig) -> Result<Self, String> {
+        let service = Service::new(store, config)?;
+        if let Ok(runtime) = tokio::runtime::Handle::try_current() {
+            runtime.spawn(expiry::run(service.data.clone()));
+        }
         Ok(Self {
-            service: Arc::new(Service::new(store, config)?),
+            service: Arc::new(service),
         })
     }
 }

@@ -2,6 +2,8 @@
 
 mod aggregate;
 pub(crate) mod asked;
+mod bulk_write;
+mod capped;
 mod catalog;
 mod changing;
 mod coll_mod;
@@ -39,6 +41,8 @@ use crate::command::Command;
 
 const FAMILIES: &[&[Command]] = &[
     aggregate::COMMANDS,
+    bulk_write::COMMANDS,
+    capped::COMMANDS,
     catalog::COMMANDS,
     coll_mod::COMMANDS,
     count::COMMANDS,

@@ -251,6 +251,16 @@ impl Total {
 pub(crate) fn update_statement(
     service: &Service,
     statement: &Fields<'_>,
+    with: (Option<&RawDocument>, bool),
+    collection: Option<&Collection>,
+) -> Result<Change> {
+    update_change(service, (statement, ("q", "u", "c")), with, collection)
+}
+
+/// An update whose filter, change and constants have these names.
+pub(crate) fn update_change(
+    service: &Service,
+    (statement, (filter, update, constants)): (&Fields<'_>, (&str, &str, &str)),
     (definitions, bypass_validation): (Option<&RawDocument>, bool),
     collection: Option<&Collection>,
 ) -> Result<Change> {
@@ -258,9 +268,9 @@ pub(crate) fn update_statement(
     let (multi, upsert) = (flag("multi"), flag("upsert"));
     let collation = asked::collation(statement.document("collation"), collection)?;
     let mut context = asked::context(service, collation, definitions)?;
-    let update = statement.get("u").unwrap_or(RawBsonRef::Null);
+    let update = statement.get(update).unwrap_or(RawBsonRef::Null);
     let is_pipeline = matches!(update, RawBsonRef::Array(_));
-    let mut query = Query::by_filter(asked::document(statement, "q")?, context.clone())?;
+    let mut query = Query::by_filter(asked::document(statement, filter)?, context.clone())?;
     query.hint = asked::hint(statement.get("hint"))?;
     query.needs_position = true;
     if let Some(sort) = statement.document("sort") {
@@ -270,7 +280,7 @@ pub(crate) fn update_statement(
         }
         query = query.sorted(asked::owned(sort)?)?;
     }
-    if let Some(constants) = statement.document("c") {
+    if let Some(constants) = statement.document(constants) {
         if !is_pipeline {
             let message = "Constant values may only be specified for pipeline updates";
             return Err(Error::new(Code(51_198), message).into());
@@ -313,9 +323,19 @@ pub(crate) fn delete_statement(
             return Err(failed_to_parse(message).into());
         }
     };
+    delete_change(service, (statement, "q"), (definitions, multi), collection)
+}
+
+/// A deletion whose filter has this name.
+pub(crate) fn delete_change(
+    service: &Service,
+    (statement, filter): (&Fields<'_>, &str),
+    (definitions, multi): (Option<&RawDocument>, bool),
+    collection: Option<&Collection>,
+) -> Result<Change> {
     let collation = asked::collation(statement.document("collation"), collection)?;
     let context = asked::context(service, collation, definitions)?;
-    let mut query = Query::by_filter(asked::document(statement, "q")?, context)?;
+    let mut query = Query::by_filter(asked::document(statement, filter)?, context)?;
     query.hint = asked::hint(statement.get("hint"))?;
     Ok(Change {
         query: Arc::new(query),

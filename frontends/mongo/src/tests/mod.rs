@@ -1,4 +1,7 @@
 //! What commands on data do, one file for each family.
 
+mod aggregating;
+mod planning;
 mod reading;
+mod schema;
 mod writing;

@@ -1,0 +1,375 @@
+//! `bulkWrite`: insertions, updates and deletions in several collections by one command.
+
+use std::sync::Arc;
+
+use bson::{Bson, Document, RawBsonRef, RawDocument, Timestamp, doc};
+use tessera_mongo_language::error::{Code, Error, bad_value};
+
+use crate::access::{Access, Action, Need};
+use crate::collection::{Collection, Namespace};
+use crate::command::Command;
+use crate::commands::changing::{Changes, Changing};
+use crate::commands::insert::{Insertion, Part};
+use crate::commands::statements::{
+    StatementIds, check_count, concerns_all, count, statement_error,
+};
+use crate::commands::update::{delete_change, update_change};
+use crate::failure::{Failure, Result};
+use crate::fields::{
+    ANY, ARRAY, BOOL_OR_NUMBER, DOCUMENT, Field, Fields, NUMBER, STRING, optional, required,
+};
+use crate::listing;
+use crate::reply::Reply;
+use crate::request::Request;
+use crate::service::Service;
+use crate::session::Session;
+use crate::transaction::Scope;
+use crate::write::document::NewDocument;
+use crate::write::retry::Numbered;
+
+pub(crate) const COMMANDS: &[Command] = &[Command::new(
+    "bulkWrite",
+    "Inserts, changes and removes documents of several collections.",
+    Access::Decide(needs),
+    |service, session, request| Box::pin(run(service, session, request)),
+)
+.admin_only()
+.in_transactions()
+.retryable()
+.writes()
+.stable()];
+
+const FIELDS: &[Field] = &[
+    required("ops", ARRAY),
+    required("nsInfo", ARRAY),
+    optional("errorsOnly", BOOL_OR_NUMBER),
+    optional("ordered", BOOL_OR_NUMBER),
+    optional("bypassDocumentValidation", BOOL_OR_NUMBER),
+    optional("let", DOCUMENT),
+    optional("cursor", DOCUMENT),
+    optional("stmtId", NUMBER),
+    optional("stmtIds", ARRAY),
+    optional("bypassEmptyTsReplacement", BOOL_OR_NUMBER),
+];
+
+const NAMESPACE: &[Field] = &[
+    required("ns", STRING),
+    optional("collectionUUID", ANY),
+    optional("encryptionInformation", ANY),
+    optional("isTimeseriesNamespace", BOOL_OR_NUMBER),
+];
+
+const INSERT: &[Field] = &[required("insert", NUMBER), required("document", DOCUMENT)];
+
+const UPDATE: &[Field] = &[
+    required("update", NUMBER),
+    required("filter", DOCUMENT),
+    required("updateMods", ANY),
+    optional("multi", BOOL_OR_NUMBER),
+    optional("upsert", BOOL_OR_NUMBER),
+    optional("upsertSupplied", BOOL_OR_NUMBER),
+    optional("arrayFilters", ARRAY),
+    optional("hint", ANY),
+    optional("collation", DOCUMENT),
+    optional("constants", DOCUMENT),
+    optional("sort", DOCUMENT),
+    optional("sampleId", ANY),
+];
+
+const DELETE: &[Field] = &[
+    required("delete", NUMBER),
+    required("filter", DOCUMENT),
+    optional("multi", BOOL_OR_NUMBER),
+    optional("hint", ANY),
+    optional("collation", DOCUMENT),
+    optional("sampleId", ANY),
+];
+
+/// What each kind of operation needs on its collection.
+fn needs(request: &Request<'_>) -> Result<Vec<Need>> {
+    let mut needs = Vec::new();
+    let namespaces = request.documents("nsInfo")?.unwrap_or_default();
+    for namespace in namespaces {
+        let name = namespace.get("ns")?.and_then(|name| name.as_str().map(str::to_owned));
+        if let Some((database, collection)) = name.as_deref().and_then(|name| name.split_once('.')) {
+            for action in [Action::Insert, Action::Update, Action::Remove] {
+                needs.push(Need::on_collection(action, database, collection));
+            }
+        }
+    }
+    Ok(needs)
+}
+
+/// What all operations did.
+#[derive(Default)]
+struct Totals {
+    errors: i32,
+    inserted: u64,
+    matched: u64,
+    modified: u64,
+    upserted: u64,
+    deleted: u64,
+    retried: Vec<i32>,
+}
+
+/// A command under way.
+struct Bulk<'a> {
+    service: &'a Service,
+    namespaces: Vec<Namespace>,
+    definitions: Option<&'a RawDocument>,
+    bypass_validation: bool,
+    numbered: Option<Numbered>,
+}
+
+async fn run(service: &Service, session: &mut Session, request: &Request<'_>) -> Result<Reply> {
+    let fields = Fields::of(request, FIELDS)?;
+    let operations = request.documents("ops")?.unwrap_or_default();
+    check_count(operations.len())?;
+    let namespaces = namespaces(request)?;
+    check_operations(&operations, namespaces.len())?;
+    let bulk = Bulk {
+        service,
+        namespaces,
+        definitions: fields.document("let"),
+        bypass_validation: fields.bool("bypassDocumentValidation").unwrap_or(false),
+        numbered: Numbered::of(request),
+    };
+    let ordered = fields.bool("ordered").unwrap_or(true);
+    let errors_only = fields.bool("errorsOnly").unwrap_or(false);
+    let size = listing::batch_size(fields.document("cursor"))?;
+    let ids = StatementIds::read(&fields);
+    let mut scope = service.data.transactions.scope(&service.data, request).await?;
+    let mut totals = Totals::default();
+    let mut results = Vec::new();
+    for (position, operation) in operations.iter().enumerate() {
+        let done = bulk.operation(session, &mut scope, operation, ids.at(position)).await;
+        let index = i32::try_from(position).unwrap_or(i32::MAX);
+        match done {
+            Ok(done) => {
+                totals.add(&done, ids.at(position));
+                if !errors_only {
+                    results.push(done.shown(index));
+                }
+            }
+            Err(failure) if concerns_all(failure.code()) => return Err(failure),
+            Err(failure) => {
+                totals.errors += 1;
+                let mut shown = doc! { "ok": 0.0, "idx": index };
+                shown.extend(statement_error(&failure));
+                shown.insert("n", 0);
+                results.push(shown);
+                if ordered || scope.is_joined() {
+                    break;
+                }
+            }
+        }
+    }
+    if totals.errors == 0 {
+        scope.succeed();
+    }
+    let namespace = "admin.$cmd.bulkWrite";
+    let reply = listing::reply(&service.data, request, (namespace, results), size)?;
+    let mut reply = Document::try_from(reply.encode()?.as_ref())?;
+    reply.extend(totals.shown());
+    Ok(reply.into())
+}
+
+fn namespaces(request: &Request<'_>) -> Result<Vec<Namespace>> {
+    let sent = request.documents("nsInfo")?.unwrap_or_default();
+    if sent.is_empty() {
+        return Err(bad_value("nsInfo must name at least one namespace").into());
+    }
+    let mut found: Vec<Namespace> = Vec::with_capacity(sent.len());
+    for namespace in sent {
+        let fields = Fields::of_document("bulkWrite.nsInfo", namespace, NAMESPACE)?;
+        found.push(Namespace::parse(fields.str("ns").unwrap_or_default())?);
+    }
+    Ok(found)
+}
+
+/// Refuses operations that cannot be understood before any is done.
+fn check_operations(operations: &[&RawDocument], namespaces: usize) -> Result<()> {
+    for operation in operations {
+        let (kind, fields) = read(operation)?;
+        let index = fields.get(kind).and_then(crate::fields::exact);
+        let known = index.and_then(|index| usize::try_from(index).ok());
+        if known.is_none_or(|index| index >= namespaces) {
+            let message = format!("BulkWrite ops entry has an invalid namespace index {index:?}");
+            return Err(bad_value(message).into());
+        }
+    }
+    Ok(())
+}
+
+/// The kind of an operation and its fields: the first field tells.
+fn read<'a>(operation: &'a RawDocument) -> Result<(&'static str, Fields<'a>)> {
+    let first = operation.iter_elements().next().transpose()?;
+    let name = first.map_or("", |element| element.key().as_str());
+    let (kind, table) = match name {
+        "insert" => ("insert", INSERT),
+        "update" => ("update", UPDATE),
+        "delete" => ("delete", DELETE),
+        _ => {
+            let message = format!("Unrecognized bulkWrite operation '{name}'");
+            return Err(Error::new(Code::BAD_VALUE, message).into());
+        }
+    };
+    let fields = Fields::of_document("bulkWrite.ops", operation, table)?;
+    Ok((kind, fields))
+}
+
+/// What one operation did.
+enum Done {
+    Inserted { retried: bool },
+    Updated(Changes),
+    Deleted(Changes),
+}
+
+impl Bulk<'_> {
+    async fn operation(
+        &self,
+        session: &mut Session,
+        scope: &mut Scope,
+        operation: &RawDocument,
+        statement: i32,
+    ) -> Result<Done> {
+        let (kind, fields) = read(operation)?;
+        let index = fields.integer(kind).and_then(|index| usize::try_from(index).ok());
+        let namespace = index.and_then(|index| self.namespaces.get(index)).cloned();
+        let namespace = namespace.ok_or_else(|| bad_value("no such namespace"))?;
+        if kind == "insert" {
+            return self.insert(session, scope, (namespace, &fields), statement).await;
+        }
+        let data = &self.service.data;
+        let collection = Changing::collection(data, scope, &namespace).await?;
+        let change = self.change(kind, &fields, collection.as_deref())?;
+        if change.multi && self.numbered.is_some() {
+            let message = "Cannot use (or request) retryable writes with multi=true";
+            return Err(Failure::new(Code::INVALID_OPTIONS, message));
+        }
+        let changing = Changing {
+            namespace,
+            change: Arc::new(change),
+            numbered: self.numbered.map(|numbered| (numbered, statement)),
+            keeps_images: false,
+        };
+        let changes = changing.run(data, session, scope).await?;
+        Ok(match kind {
+            "update" => Done::Updated(changes),
+            _ => Done::Deleted(changes),
+        })
+    }
+
+    fn change(
+        &self,
+        kind: &str,
+        fields: &Fields<'_>,
+        collection: Option<&Collection>,
+    ) -> Result<crate::write::change::Change> {
+        let flag = |name| fields.bool(name).unwrap_or(false);
+        if kind == "update" {
+            let names = ("filter", "updateMods", "constants");
+            let with = (self.definitions, self.bypass_validation);
+            return update_change(self.service, (fields, names), with, collection);
+        }
+        let (definitions, multi) = (self.definitions, flag("multi"));
+        delete_change(self.service, (fields, "filter"), (definitions, multi), collection)
+    }
+
+    async fn insert(
+        &self,
+        session: &mut Session,
+        scope: &mut Scope,
+        (namespace, fields): (Namespace, &Fields<'_>),
+        statement: i32,
+    ) -> Result<Done> {
+        let now = Timestamp {
+            time: u32::try_from(self.service.store.clock().now_ms() / 1_000).unwrap_or(u32::MAX),
+            increment: 1,
+        };
+        let Some(RawBsonRef::Document(document)) = fields.get("document") else {
+            return Err(bad_value("an insertion needs a document").into());
+        };
+        let insertion = Arc::new(Insertion {
+            namespace,
+            documents: vec![NewDocument::insert(document, now)?],
+            statements: vec![statement],
+            numbered: self.numbered,
+            bypass_validation: self.bypass_validation,
+        });
+        let part = Part {
+            insertion: &insertion,
+            range: 0..1,
+        };
+        let mut report = part.run(&self.service.data, session, scope, true).await?;
+        match report.failures.pop() {
+            Some((_, failure)) => Err(failure),
+            None => Ok(Done::Inserted {
+                retried: !report.retried.is_empty(),
+            }),
+        }
+    }
+}
+
+impl Done {
+    fn shown(&self, index: i32) -> Document {
+        let mut shown = doc! { "ok": 1.0, "idx": index };
+        match self {
+            Self::Inserted { .. } => {
+                shown.insert("n", 1);
+            }
+            Self::Deleted(changes) => {
+                shown.insert("n", count(changes.matched));
+            }
+            Self::Updated(changes) => {
+                let upserted = u64::from(changes.upserted.is_some());
+                shown.insert("n", count(changes.matched + upserted));
+                shown.insert("nModified", count(changes.modified));
+                if let Some(id) = &changes.upserted {
+                    shown.insert("upserted", doc! { "_id": id.clone() });
+                }
+            }
+        }
+        shown
+    }
+}
+
+impl Totals {
+    fn add(&mut self, done: &Done, statement: i32) {
+        let retried = match done {
+            Done::Inserted { retried } => {
+                self.inserted += 1;
+                *retried
+            }
+            Done::Updated(changes) => {
+                self.matched += changes.matched;
+                self.modified += changes.modified;
+                self.upserted += u64::from(changes.upserted.is_some());
+                changes.retried
+            }
+            Done::Deleted(changes) => {
+                self.deleted += changes.matched;
+                changes.retried
+            }
+        };
+        if retried {
+            self.retried.push(statement);
+        }
+    }
+
+    fn shown(self) -> Document {
+        let mut shown = doc! {
+            "nErrors": self.errors,
+            "nInserted": count(self.inserted),
+            "nMatched": count(self.matched),
+            "nModified": count(self.modified),
+            "nUpserted": count(self.upserted),
+            "nDeleted": count(self.deleted),
+        };
+        if !self.retried.is_empty() {
+            let retried = self.retried.into_iter().map(Bson::Int32);
+            shown.insert("retriedStmtIds", retried.collect::<Vec<_>>());
+        }
+        shown
+    }
+}

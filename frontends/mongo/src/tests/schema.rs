@@ -1,0 +1,126 @@
+//! Creating, changing and listing collections and indexes.
+
+use bson::{Document, doc};
+
+use crate::testing::{Tester, documents};
+
+#[tokio::test]
+async fn collections_are_created_listed_and_dropped() {
+    let mut tester = Tester::new().await;
+    tester.ok(doc! { "create": "a" }).await;
+    tester.ok(doc! { "create": "b", "capped": true, "size": 4096, "max": 3 }).await;
+    tester.ok(doc! { "create": "a" }).await;
+    for (command, code) in [
+        (doc! { "create": "a", "capped": true, "size": 10 }, 48),
+        (doc! { "create": "x", "size": 10 }, 72),
+        (doc! { "create": "x", "unknown": 1 }, 40_415),
+        (doc! { "create": "a$b" }, 73),
+        (doc! { "create": "system.x" }, 73),
+        (doc! { "create": "x", "validationLevel": "other" }, 2),
+        (doc! { "create": "x", "clusteredIndex": { "key": { "_id": 1 } } }, 40_414),
+    ] {
+        assert_eq!(tester.code(command.clone()).await, code, "{command}");
+    }
+    let listed = tester.batch(doc! { "listCollections": 1, "nameOnly": true }).await;
+    let expected = |name: &str| doc! { "name": name, "type": "collection" };
+    assert_eq!(listed, [expected("a"), expected("b")]);
+    let reply = tester.ok(doc! { "drop": "b" }).await;
+    assert_eq!(reply.get_i32("nIndexesWas").ok(), Some(1));
+    tester.ok(doc! { "drop": "none" }).await;
+    tester.ok(doc! { "dropDatabase": 1 }).await;
+    assert!(tester.batch(doc! { "listCollections": 1 }).await.is_empty());
+}
+
+#[tokio::test]
+async fn capped_collections_keep_the_last_in_order() {
+    let mut tester = Tester::new().await;
+    tester.ok(doc! { "create": "c", "capped": true, "size": 100_000, "max": 3 }).await;
+    for id in [5, 1, 4, 2, 3] {
+        tester.ok(doc! { "insert": "c", "documents": [{ "_id": id }] }).await;
+    }
+    let found = tester.batch(doc! { "find": "c" }).await;
+    assert_eq!(found, [doc! { "_id": 4 }, doc! { "_id": 2 }, doc! { "_id": 3 }]);
+    assert_eq!(tester.code(doc! { "insert": "c", "documents": [{ "_id": 4 }] }).await, 11_000);
+    let tail = doc! { "find": "c", "tailable": true, "awaitData": true };
+    let reply = tester.ok(tail).await;
+    let id = reply.get_document("cursor").unwrap().get_i64("id").unwrap();
+    assert_ne!(id, 0);
+    tester.ok(doc! { "insert": "c", "documents": [{ "_id": 9 }] }).await;
+    let more = tester.ok(doc! { "getMore": id, "collection": "c", "maxTimeMS": 50 }).await;
+    assert_eq!(documents(&more, "nextBatch"), [doc! { "_id": 9 }]);
+    let more = tester.ok(doc! { "getMore": id, "collection": "c", "maxTimeMS": 50 }).await;
+    assert!(documents(&more, "nextBatch").is_empty());
+}
+
+#[tokio::test]
+async fn validators_refuse_documents() {
+    let mut tester = Tester::new().await;
+    let schema = doc! { "$jsonSchema": { "required": ["a"], "properties": { "a": { "bsonType": "int" } } } };
+    tester.ok(doc! { "create": "c", "validator": schema }).await;
+    tester.ok(doc! { "insert": "c", "documents": [{ "_id": 1, "a": 1 }] }).await;
+    let reply = tester.run(doc! { "insert": "c", "documents": [{ "_id": 2, "a": "x" }] }).await;
+    let error = reply.get_array("writeErrors").unwrap()[0].as_document().unwrap().clone();
+    assert_eq!(error.get_i32("code").ok(), Some(121));
+    let info = error.get_document("errInfo").unwrap();
+    assert_eq!(info.get_i32("failingDocumentId").ok(), Some(2));
+    let bypassed = doc! {
+        "insert": "c", "documents": [{ "_id": 2 }], "bypassDocumentValidation": true,
+    };
+    tester.ok(bypassed).await;
+    let update = |id: i32| doc! { "update": "c", "updates": [{ "q": { "_id": id }, "u": { "$set": { "b": 1 } } }] };
+    assert_eq!(tester.code(update(2)).await, 121);
+    tester.ok(doc! { "collMod": "c", "validationLevel": "moderate" }).await;
+    tester.ok(update(2)).await;
+    tester.ok(doc! { "collMod": "c", "validationAction": "warn" }).await;
+    tester.ok(doc! { "insert": "c", "documents": [{ "_id": 3 }] }).await;
+}
+
+#[tokio::test]
+async fn indexes_are_built_listed_and_dropped() {
+    let mut tester = Tester::new().await;
+    tester.ok(doc! { "insert": "c", "documents": [{ "_id": 1, "a": 1 }, { "_id": 2, "a": 1 }] }).await;
+    let create = |spec: Document| doc! { "createIndexes": "c", "indexes": [spec] };
+    let reply = tester.ok(create(doc! { "key": { "a": 1 }, "name": "a_1" })).await;
+    assert_eq!((reply.get_i32("numIndexesBefore").ok(), reply.get_i32("numIndexesAfter").ok()), (Some(1), Some(2)));
+    for (spec, code) in [
+        (doc! { "key": { "a": 1 }, "name": "a_1" }, 0),
+        (doc! { "key": { "a": 1 }, "name": "other" }, 85),
+        (doc! { "key": { "b": 1 }, "name": "a_1" }, 86),
+        (doc! { "key": { "a": 1 }, "name": "u", "unique": true }, 11_000),
+        (doc! { "key": { "a": "text" }, "name": "t" }, 67),
+    ] {
+        assert_eq!(tester.code(create(spec.clone())).await, code, "{spec}");
+    }
+    let names = |listed: Vec<Document>| -> Vec<String> {
+        listed.iter().map(|index| index.get_str("name").unwrap().to_owned()).collect()
+    };
+    let listed = tester.batch(doc! { "listIndexes": "c" }).await;
+    assert_eq!(names(listed), ["_id_", "a_1"]);
+    for (index, code) in [("none", 27), ("_id_", 72), ("a_1", 0)] {
+        assert_eq!(tester.code(doc! { "dropIndexes": "c", "index": index }).await, code, "{index}");
+    }
+    let listed = tester.batch(doc! { "listIndexes": "c" }).await;
+    assert_eq!(names(listed), ["_id_"]);
+    assert_eq!(tester.code(doc! { "listIndexes": "none" }).await, 26);
+}
+
+#[tokio::test]
+async fn views_read_through_their_pipeline() {
+    let mut tester = Tester::new().await;
+    let rows: Vec<Document> = (0..6).map(|n| doc! { "_id": n, "a": n % 2 }).collect();
+    tester.ok(doc! { "insert": "c", "documents": rows }).await;
+    let pipeline = vec![doc! { "$match": { "a": 1 } }];
+    tester.ok(doc! { "create": "v", "viewOn": "c", "pipeline": pipeline }).await;
+    let found = tester.batch(doc! { "find": "v", "filter": { "_id": { "$gt": 2 } } }).await;
+    assert_eq!(found, [doc! { "_id": 3, "a": 1 }, doc! { "_id": 5, "a": 1 }]);
+    assert_eq!(tester.ok(doc! { "count": "v" }).await.get_i32("n").ok(), Some(3));
+    let values = tester.ok(doc! { "distinct": "v", "key": "a" }).await;
+    assert_eq!(values.get_array("values").unwrap(), &vec![1.into()]);
+    for (command, code) in [
+        (doc! { "insert": "v", "documents": [{ "_id": 9 }] }, 166),
+        (doc! { "createIndexes": "v", "indexes": [{ "key": { "a": 1 }, "name": "a" }] }, 166),
+        (doc! { "create": "w", "viewOn": "w", "pipeline": [] }, 5),
+    ] {
+        assert_eq!(tester.code(command.clone()).await, code, "{command}");
+    }
+}
