@@ -81,7 +81,7 @@ impl Served {
             let answered = self.answer(header, packet).await;
             drop(running);
             if let Err(ended) = answered {
-                // What went wrong may have been said; if it cannot be sent, there is no one to tell.
+                // What went wrong may be said; if it cannot be sent, there is no one to tell.
                 let _told = self.send().await.is_ok();
                 return ended;
             }

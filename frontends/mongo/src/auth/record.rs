@@ -1,4 +1,4 @@
-//! Users and roles as documents, in the form in which MongoDB keeps them in `admin.system.users` and
+//! Users and roles as documents, in the form in which MongoDB keeps them: `admin.system.users` and
 //! `admin.system.roles`.
 
 use std::collections::BTreeMap;

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use bson::oid::ObjectId;
 use bson::{Bson, DateTime, Document, RawBsonRef, RawDocument, doc};
 use tessera_mongo_language::error::{Code, bad_value, type_mismatch};
 
@@ -85,6 +86,9 @@ async fn hello(service: &Service, session: &mut Session, request: &Request<'_>) 
     Ok(reply.into())
 }
 
+/// The first election of a set that has had no other.
+const ELECTION: [u8; 12] = [0x7f, 0xff, 0xff, 0xff, 0, 0, 0, 0, 0, 0, 0, 1];
+
 /// What the server plays: a router, or the only member of a replica set.
 fn topology(service: &Service, reply: &mut Document) {
     let Some(name) = &service.config.replica_set else {
@@ -102,7 +106,7 @@ fn topology(service: &Service, reply: &mut Document) {
         "hosts": [&address],
         "primary": &address,
         "me": &address,
-        "electionId": bson::oid::ObjectId::from_bytes([0x7f, 0xff, 0xff, 0xff, 0, 0, 0, 0, 0, 0, 0, 1]),
+        "electionId": ObjectId::from_bytes(ELECTION),
         "lastWrite": { "lastWriteDate": DateTime::now() },
     });
 }

@@ -113,7 +113,9 @@ async fn server_status(service: &Service, _: &mut Session, request: &Request<'_>
         "uptimeMillis": signed(u64::try_from(uptime.as_millis()).unwrap_or(u64::MAX)),
         "uptimeEstimate": signed(uptime.as_secs()),
         "localTime": DateTime::now(),
-        "asserts": { "regular": 0, "warning": 0, "msg": 0, "user": 0, "tripwire": 0, "rollovers": 0 },
+        "asserts": {
+            "regular": 0, "warning": 0, "msg": 0, "user": 0, "tripwire": 0, "rollovers": 0,
+        },
         "connections": {
             "current": of(seen.len()),
             "available": i32::MAX - of(seen.len()),

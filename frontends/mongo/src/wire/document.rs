@@ -132,12 +132,17 @@ mod tests {
             code: "f()".into(),
             scope: doc! { "x": 1 },
         };
+        let text = |text: &str| text.try_into().unwrap();
+        let regex = bson::Regex {
+            pattern: text("a"),
+            options: text("i"),
+        };
         let document = doc! {
             "double": 1.5, "string": "text", "document": { "a": 1 }, "array": [1, "b"],
             "binary": binary(BinarySubtype::Generic), "old": binary(BinarySubtype::BinaryOld),
             "undefined": Bson::Undefined, "id": bson::oid::ObjectId::new(), "bool": true,
             "date": bson::DateTime::from_millis(1), "null": Bson::Null,
-            "regex": bson::Regex { pattern: "a".try_into().unwrap(), options: "i".try_into().unwrap() },
+            "regex": regex,
             "code": Bson::JavaScriptCode("f".into()), "symbol": Bson::Symbol("s".into()),
             "scope": Bson::JavaScriptCodeWithScope(scope), "int": 1,
             "timestamp": bson::Timestamp { time: 1, increment: 2 }, "long": 1i64,
