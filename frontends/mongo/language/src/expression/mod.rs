@@ -14,7 +14,7 @@ mod boolean;
 mod comparison;
 mod conditional;
 mod convert;
-mod date;
+pub(crate) mod date;
 mod decimal;
 mod misc;
 mod object;

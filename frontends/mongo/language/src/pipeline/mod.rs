@@ -6,9 +6,11 @@
 //! source per stage. What needs another collection, or the server, goes through an [`Environment`].
 
 mod bucket;
+mod densify;
 pub mod environment;
 mod facet;
 mod fields;
+mod fill;
 mod graph;
 mod group;
 mod lookup;
@@ -19,6 +21,7 @@ mod step;
 mod streaming;
 mod transform;
 mod union;
+mod window;
 mod write;
 
 use std::sync::Arc;
@@ -29,6 +32,7 @@ use crate::error::Result;
 use crate::expression::{Context, Variables, fail};
 
 pub use bucket::BucketAuto;
+pub use densify::Densify;
 pub use environment::{BoxFuture, Documents, Environment, Namespace, Source, collect};
 pub use graph::GraphLookup;
 pub use group::Group;
@@ -38,6 +42,7 @@ pub use stage::{Place, Stage, SystemStage};
 pub use streaming::Unwind;
 pub use transform::Transform;
 pub use union::Union;
+pub use window::SetWindowFields;
 pub use write::{Merge, MergeAction, Out, WhenMatched, WhenNotMatched};
 
 /// A pipeline may have this many stages.

@@ -5,8 +5,10 @@ use std::sync::Arc;
 use bson::{Bson, Document};
 
 use super::bucket::{self, BucketAuto, Bucketing};
+use super::densify::{self, Densify, Densifying};
 use super::environment::{BoxFuture, Environment, Namespace, Source};
 use super::facet::{self, Faceting};
+use super::fill;
 use super::graph::{self, GraphLookup, Search, Searching};
 use super::group::{self, Group, Grouping};
 use super::lookup::{self, LookingUp, Lookup};
@@ -18,6 +20,7 @@ use super::streaming::{
 };
 use super::transform::{self, Transform};
 use super::union::{self, Union, Uniting};
+use super::window::{self, SetWindowFields, Windowing};
 use super::write::{self, Merge, Out, Target, Writing};
 use super::{Pipeline, Runtime, StageContext};
 use crate::error::Result;
@@ -51,6 +54,10 @@ pub enum Stage {
     Unwind(Unwind),
     /// Counts, and answers with the count in a field of this name.
     Count(String),
+    /// Computes fields over neighbouring documents.
+    SetWindowFields(Box<SetWindowFields>),
+    /// Makes documents for the steps of a range that no document has.
+    Densify(Box<Densify>),
     /// Takes so many documents by chance.
     Sample(usize),
     /// Runs several pipelines over the same documents.
@@ -161,8 +168,10 @@ const ROWS: &[Row] = &[
     first("$collStats", |argument, _| system("$collStats", argument)),
     row("$count", streaming::parse_count),
     first("$currentOp", |argument, _| system("$currentOp", argument)),
+    row("$densify", densify::parse),
     first("$documents", streaming::parse_documents),
     row("$facet", facet::parse),
+    row("$fill", fill::parse),
     row("$graphLookup", graph::parse),
     row("$group", group::parse),
     first("$indexStats", |argument, _| system("$indexStats", argument)),
@@ -202,6 +211,7 @@ const ROWS: &[Row] = &[
     updating("$replaceWith", streaming::parse_replace_with),
     row("$sample", streaming::parse_sample),
     updating("$set", transform::parse_add_fields),
+    row("$setWindowFields", window::parse),
     first("$shardedDataDistribution", |argument, _| {
         system("$shardedDataDistribution", argument)
     }),
@@ -350,6 +360,10 @@ impl Stage {
             }
             Self::BucketAuto(stage) => {
                 Running::over(input, Bucketing::new(stage, variables, collation, memory))
+            }
+            Self::Densify(stage) => Running::over(input, Densifying::new(*stage, memory)),
+            Self::SetWindowFields(stage) => {
+                Running::over(input, Windowing::new(*stage, variables, collation, memory))
             }
             Self::Sort(sort) => Running::over(
                 input,

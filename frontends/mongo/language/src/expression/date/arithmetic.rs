@@ -59,7 +59,7 @@ pub(super) const OPERATORS: &[Operator] = &[
 
 /// A unit of time, the longest ones first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Unit {
+pub(crate) enum Unit {
     Year,
     Quarter,
     Month,
@@ -72,7 +72,7 @@ pub(super) enum Unit {
 }
 
 impl Unit {
-    fn parse(name: &str) -> Result<Self> {
+    pub(crate) fn parse(name: &str) -> Result<Self> {
         Ok(match name {
             "year" => Self::Year,
             "quarter" => Self::Quarter,
@@ -110,6 +110,18 @@ impl Unit {
             Self::Second => Some(1000),
             Self::Millisecond => Some(1),
             _ => None,
+        }
+    }
+
+    /// The milliseconds that the unit usually has: months are of 30 days.
+    pub(crate) fn typical_millis(self) -> i64 {
+        match self {
+            Self::Year => 365 * DAY,
+            Self::Quarter => 90 * DAY,
+            Self::Month => 30 * DAY,
+            Self::Week => 7 * DAY,
+            Self::Day => DAY,
+            shorter => shorter.millis().unwrap_or(1),
         }
     }
 
@@ -169,6 +181,11 @@ fn date_add<'a>(call: &'a Call, frame: &Frame<'a>, subtract: bool) -> Result<Val
     some(DateTime::from_millis(add_within(
         date, unit, amount, &zone,
     )?))
+}
+
+/// A date so many units later, by the calendar of the world's time.
+pub(crate) fn add(date: i64, unit: Unit, amount: i64) -> Result<i64> {
+    add_within(date, unit, amount, &Zone::UTC)
 }
 
 /// Days and longer units are of the calendar, so that clocks show the same; shorter ones are not.

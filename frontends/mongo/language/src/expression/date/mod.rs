@@ -16,6 +16,7 @@ use super::{Call, Frame, Node, ParseContext, Value, fail, is_nullish, null, some
 use crate::compare::type_name;
 use crate::error::Result;
 
+pub(crate) use self::arithmetic::{Unit, add as add_to_date};
 pub(super) use self::parse::parse as parse_date;
 
 /// The families of dates, for the table of all operators.

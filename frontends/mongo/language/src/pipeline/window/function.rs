@@ -1,0 +1,614 @@
+//! What is computed over a window.
+
+use bson::{Bson, Document};
+
+use super::bounds::Bounds;
+use crate::error::Result;
+use crate::expression::accumulator::{Accumulate, Accumulator};
+use crate::expression::date::Unit;
+use crate::expression::{Context, Expression, ParseContext, Variables, fail, is_nullish};
+use crate::number::Number;
+use crate::pipeline::sort::Sort;
+
+/// The documents of one partition, in their order.
+pub(super) struct Partition<'a> {
+    pub(super) documents: &'a [&'a Document],
+    /// The bytes by which they are sorted.
+    pub(super) orders: &'a [&'a [u8]],
+    pub(super) sort_field: Option<&'a str>,
+    pub(super) variables: &'a Variables,
+}
+
+impl Partition<'_> {
+    /// The value of the first field by which the documents are sorted.
+    pub(super) fn sort_value(&self, at: usize) -> Bson {
+        let path: Vec<String> = self
+            .sort_field
+            .unwrap_or_default()
+            .split('.')
+            .map(str::to_owned)
+            .collect();
+        let document = self.documents.get(at);
+        let value = document.and_then(|document| crate::pipeline::path::get(document, &path));
+        value.cloned().unwrap_or(Bson::Null)
+    }
+
+    /// The sorted value as a number: dates in milliseconds, or in the unit.
+    fn sort_number(&self, at: usize, unit: Option<Unit>) -> Result<Number> {
+        match (self.sort_value(at), unit) {
+            (Bson::DateTime(date), Some(unit)) => {
+                let millis = Number::Int64(date.timestamp_millis());
+                let length = unit.typical_millis();
+                Ok(millis.divide(Number::Int64(length)).unwrap_or(millis))
+            }
+            (Bson::DateTime(_), None) => fail(5624901, "a sortBy of dates requires a 'unit' here"),
+            (value, None) => match Number::from_bson(&value) {
+                Some(number) => Ok(number),
+                None => fail(5624902, "the sortBy must be numeric here"),
+            },
+            (_, Some(_)) => fail(5624900, "with a 'unit' the sortBy must be a date"),
+        }
+    }
+
+    fn evaluate(&self, expression: &Expression) -> Result<Vec<Option<Bson>>> {
+        let value = |document: &&Document| expression.evaluate(document, self.variables);
+        self.documents.iter().map(value).collect()
+    }
+}
+
+/// A function of a window.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Function {
+    Accumulate(Box<Accumulator>, Bounds),
+    Rank,
+    DenseRank,
+    DocumentNumber,
+    Shift {
+        output: Expression,
+        by: i64,
+        default: Bson,
+    },
+    Derivative {
+        input: Expression,
+        unit: Option<Unit>,
+        bounds: Bounds,
+    },
+    Integral {
+        input: Expression,
+        unit: Option<Unit>,
+        bounds: Bounds,
+    },
+    MovingAverage {
+        input: Expression,
+        alpha: f64,
+    },
+    Covariance {
+        left: Expression,
+        right: Expression,
+        sample: bool,
+        bounds: Bounds,
+    },
+    CarryForward(Expression),
+    LinearFill(Expression),
+}
+
+impl Function {
+    /// Parses an output field: a function, and perhaps a window.
+    pub(super) fn parse(
+        field: &str,
+        value: &Bson,
+        sort: Option<&Sort>,
+        context: &Context,
+    ) -> Result<Self> {
+        let Bson::Document(specification) = value else {
+            return fail(9, format!("The field '{field}' must be an object"));
+        };
+        let mut function = None;
+        for (name, argument) in specification {
+            if name == "window" {
+                continue;
+            }
+            if !name.starts_with('$') {
+                return fail(
+                    9,
+                    format!("Window function found an unknown argument: {name}"),
+                );
+            }
+            if function.replace((name.as_str(), argument)).is_some() {
+                return fail(9, "Cannot specify two functions in window function spec");
+            }
+        }
+        let Some((name, argument)) = function else {
+            return fail(9, "Expected a $-prefixed window function");
+        };
+        Parser {
+            name,
+            argument,
+            window: specification.get("window"),
+            sort,
+            context,
+        }
+        .parse()
+    }
+
+    /// The value for each document of a partition.
+    pub(super) fn values(&self, partition: &Partition<'_>) -> Result<Vec<Bson>> {
+        match self {
+            Self::Accumulate(accumulator, bounds) => accumulate(accumulator, bounds, partition),
+            Self::Rank => Ok(ranks(partition, false)),
+            Self::DenseRank => Ok(ranks(partition, true)),
+            Self::DocumentNumber => Ok((1..)
+                .take(partition.documents.len())
+                .map(Bson::Int32)
+                .collect()),
+            Self::Shift {
+                output,
+                by,
+                default,
+            } => shift(output, *by, default, partition),
+            Self::Derivative {
+                input,
+                unit,
+                bounds,
+            } => derivative(input, *unit, bounds, partition),
+            Self::Integral {
+                input,
+                unit,
+                bounds,
+            } => integral(input, *unit, bounds, partition),
+            Self::MovingAverage { input, alpha } => moving_average(input, *alpha, partition),
+            Self::Covariance {
+                left,
+                right,
+                sample,
+                bounds,
+            } => covariance((left, right), *sample, bounds, partition),
+            Self::CarryForward(input) => {
+                let mut last = Bson::Null;
+                let carried = partition.evaluate(input)?.into_iter().map(|value| {
+                    if let Some(value) = value.filter(|value| !is_nullish(Some(value))) {
+                        last = value;
+                    }
+                    last.clone()
+                });
+                Ok(carried.collect())
+            }
+            Self::LinearFill(input) => linear_fill(input, partition),
+        }
+    }
+}
+
+struct Parser<'a> {
+    name: &'a str,
+    argument: &'a Bson,
+    window: Option<&'a Bson>,
+    sort: Option<&'a Sort>,
+    context: &'a Context,
+}
+
+impl Parser<'_> {
+    fn parse(&self) -> Result<Function> {
+        match self.name {
+            "$rank" | "$denseRank" | "$documentNumber" => self.rank(),
+            "$shift" => self.shift(),
+            "$derivative" | "$integral" => self.slope(),
+            "$expMovingAvg" => self.moving_average(),
+            "$covariancePop" | "$covarianceSamp" => self.covariance(),
+            "$locf" => {
+                self.no_window()?;
+                Ok(Function::CarryForward(self.expression(self.argument)?))
+            }
+            "$linearFill" => {
+                self.no_window()?;
+                if self.sort.is_none_or(|sort| sort.pattern.len() != 1) {
+                    return fail(
+                        605001,
+                        "$linearFill requires a sortBy of exactly one element",
+                    );
+                }
+                Ok(Function::LinearFill(self.expression(self.argument)?))
+            }
+            name => {
+                let context = ParseContext::from(self.context);
+                let accumulator = match Accumulator::parse_named(name, self.argument, &context) {
+                    Err(error) if error.code.0 == 15952 => {
+                        return fail(9, format!("Unrecognized window function, {name}"));
+                    }
+                    parsed => parsed?,
+                };
+                Ok(Function::Accumulate(Box::new(accumulator), self.bounds()?))
+            }
+        }
+    }
+
+    fn expression(&self, value: &Bson) -> Result<Expression> {
+        Expression::parse(value, &ParseContext::from(self.context))
+    }
+
+    fn bounds(&self) -> Result<Bounds> {
+        match self.window {
+            None => Ok(Bounds::ALL),
+            Some(window) => Bounds::parse(window, self.sort, self.context),
+        }
+    }
+
+    fn no_window(&self) -> Result<()> {
+        match self.window {
+            None => Ok(()),
+            Some(_) => fail(9, format!("'window' field is not allowed in {}", self.name)),
+        }
+    }
+
+    fn options(&self, known: &[&str]) -> Result<&Document> {
+        let Bson::Document(options) = self.argument else {
+            return fail(9, format!("{} expects an object", self.name));
+        };
+        match options.keys().find(|name| !known.contains(&name.as_str())) {
+            Some(name) => fail(9, format!("{} got unexpected argument: {name}", self.name)),
+            None => Ok(options),
+        }
+    }
+
+    fn required<'d>(&self, options: &'d Document, name: &str) -> Result<&'d Bson> {
+        match options.get(name) {
+            Some(value) => Ok(value),
+            None => fail(9, format!("{} requires '{name}'", self.name)),
+        }
+    }
+
+    fn rank(&self) -> Result<Function> {
+        if self.window.is_some() {
+            return fail(
+                5371601,
+                "Rank style window functions take no other arguments",
+            );
+        }
+        if !matches!(self.argument, Bson::Document(argument) if argument.is_empty()) {
+            return fail(
+                5371603,
+                format!("{} must be specified with '{{}}'", self.name),
+            );
+        }
+        if self.sort.is_none_or(|sort| sort.pattern.len() != 1) {
+            return fail(
+                5371602,
+                format!("{} requires a sortBy of one element", self.name),
+            );
+        }
+        Ok(match self.name {
+            "$rank" => Function::Rank,
+            "$denseRank" => Function::DenseRank,
+            _ => Function::DocumentNumber,
+        })
+    }
+
+    fn shift(&self) -> Result<Function> {
+        self.no_window()?;
+        let options = self.options(&["output", "by", "default"])?;
+        if self.sort.is_none() {
+            return fail(9, "$shift requires a sortBy");
+        }
+        let output = self.expression(self.required(options, "output")?)?;
+        let by = Number::from_bson(self.required(options, "by")?).and_then(Number::as_i32_exact);
+        let Some(by) = by else {
+            return fail(9, "'$shift:by' field must be an integer");
+        };
+        let default = match options.get("default") {
+            None => Bson::Null,
+            Some(default) => {
+                let default = self.expression(default)?;
+                if default.reads_document() {
+                    return fail(9, "'$shift:default' expression must yield a constant value");
+                }
+                let value = default.evaluate(&Document::new(), &self.context.variables)?;
+                value.unwrap_or(Bson::Null)
+            }
+        };
+        Ok(Function::Shift {
+            output,
+            by: i64::from(by),
+            default,
+        })
+    }
+
+    fn slope(&self) -> Result<Function> {
+        let options = self.options(&["input", "unit"])?;
+        let input = self.expression(self.required(options, "input")?)?;
+        let unit = match options.get("unit") {
+            None => None,
+            Some(Bson::String(unit)) => match Unit::parse(unit)? {
+                Unit::Year | Unit::Quarter | Unit::Month => {
+                    return fail(5490710, "unit must be 'week' or smaller");
+                }
+                unit => Some(unit),
+            },
+            Some(_) => return fail(9, "'unit' must be a string"),
+        };
+        if self.sort.is_none_or(|sort| sort.pattern.len() != 1) {
+            return fail(9, format!("{} requires a non-compound sortBy", self.name));
+        }
+        if self.name == "$derivative" {
+            if self.window.is_none() {
+                return fail(9, "$derivative requires explicit window bounds");
+            }
+            return Ok(Function::Derivative {
+                input,
+                unit,
+                bounds: self.bounds()?,
+            });
+        }
+        Ok(Function::Integral {
+            input,
+            unit,
+            bounds: self.bounds()?,
+        })
+    }
+
+    fn moving_average(&self) -> Result<Function> {
+        self.no_window()?;
+        let options = self.options(&["input", "N", "alpha"])?;
+        if options.len() != 2 || !options.contains_key("input") {
+            return fail(9, "$expMovingAvg takes 'input' and either 'N' or 'alpha'");
+        }
+        if self.sort.is_none() {
+            return fail(9, "$expMovingAvg requires an explicit 'sortBy'");
+        }
+        let input = self.expression(self.required(options, "input")?)?;
+        let number = |name: &str| options.get(name).and_then(Number::from_bson);
+        let alpha = match (number("N"), number("alpha")) {
+            (Some(count), None) => match count.as_i64_exact() {
+                Some(count) if count > 0 => 2.0 / (Number::Int64(count).to_f64() + 1.0),
+                _ => return fail(9, "'N' must be an integer greater than zero"),
+            },
+            (None, Some(alpha)) if alpha.to_f64() > 0.0 && alpha.to_f64() < 1.0 => alpha.to_f64(),
+            _ => return fail(9, "'alpha' must be a number between 0 and 1 (exclusive)"),
+        };
+        Ok(Function::MovingAverage { input, alpha })
+    }
+
+    fn covariance(&self) -> Result<Function> {
+        let pair = self.argument.as_array().map(Vec::as_slice);
+        let Some([left, right]) = pair else {
+            return fail(
+                9,
+                format!("{} takes an array of two expressions", self.name),
+            );
+        };
+        Ok(Function::Covariance {
+            left: self.expression(left)?,
+            right: self.expression(right)?,
+            sample: self.name == "$covarianceSamp",
+            bounds: self.bounds()?,
+        })
+    }
+}
+
+fn accumulate(
+    accumulator: &Accumulator,
+    bounds: &Bounds,
+    partition: &Partition<'_>,
+) -> Result<Vec<Bson>> {
+    let variables = partition.variables;
+    let start = || accumulator.start(&Document::new(), variables);
+    let mut state: Box<dyn Accumulate> = start()?;
+    let mut taken = (0, 0);
+    let mut values = Vec::with_capacity(partition.documents.len());
+    for at in 0..partition.documents.len() {
+        let (low, high) = bounds.around(at, partition)?;
+        // A window that only grows goes on with what it has.
+        if low != taken.0 || high < taken.1 {
+            state = start()?;
+            taken = (low, low);
+        }
+        for document in partition.documents.get(taken.1..high).unwrap_or_default() {
+            state.add(accumulator.argument(document, variables)?)?;
+        }
+        taken = (low, high);
+        values.push(state.value());
+    }
+    Ok(values)
+}
+
+fn ranks(partition: &Partition<'_>, dense: bool) -> Vec<Bson> {
+    let (mut rank, mut previous) = (0, None);
+    let mut ranks = Vec::with_capacity(partition.orders.len());
+    for (position, order) in (1..).zip(partition.orders.iter().copied()) {
+        if previous != Some(order) {
+            rank = if dense { rank + 1 } else { position };
+            previous = Some(order);
+        }
+        ranks.push(Bson::Int32(rank));
+    }
+    ranks
+}
+
+fn shift(
+    output: &Expression,
+    by: i64,
+    default: &Bson,
+    partition: &Partition<'_>,
+) -> Result<Vec<Bson>> {
+    let values = partition.evaluate(output)?;
+    let at = |position: usize| {
+        let source = i64::try_from(position).ok()?.checked_add(by)?;
+        values.get(usize::try_from(source).ok()?)
+    };
+    let shifted = (0..values.len()).map(|position| match at(position) {
+        Some(value) => value.clone().unwrap_or(Bson::Null),
+        None => default.clone(),
+    });
+    Ok(shifted.collect())
+}
+
+/// The numbers of an expression; what is no number has none.
+fn numbers(input: &Expression, partition: &Partition<'_>) -> Result<Vec<Option<Number>>> {
+    let values = partition.evaluate(input)?.into_iter();
+    Ok(values
+        .map(|value| value.as_ref().and_then(Number::from_bson))
+        .collect())
+}
+
+fn derivative(
+    input: &Expression,
+    unit: Option<Unit>,
+    bounds: &Bounds,
+    partition: &Partition<'_>,
+) -> Result<Vec<Bson>> {
+    let inputs = numbers(input, partition)?;
+    let mut values = Vec::with_capacity(inputs.len());
+    for at in 0..inputs.len() {
+        let (low, high) = bounds.around(at, partition)?;
+        if high < low + 2 {
+            values.push(Bson::Null);
+            continue;
+        }
+        let last = high - 1;
+        let ends = inputs
+            .get(low)
+            .copied()
+            .flatten()
+            .zip(inputs.get(last).copied().flatten());
+        let Some((first_input, last_input)) = ends else {
+            return fail(5624900, "$derivative's input must be numeric");
+        };
+        let run = partition
+            .sort_number(last, unit)?
+            .subtract(partition.sort_number(low, unit)?);
+        let rise = last_input.subtract(first_input);
+        values.push(rise.divide(run).map_or(Bson::Null, Number::into_bson));
+    }
+    Ok(values)
+}
+
+fn integral(
+    input: &Expression,
+    unit: Option<Unit>,
+    bounds: &Bounds,
+    partition: &Partition<'_>,
+) -> Result<Vec<Bson>> {
+    let inputs = numbers(input, partition)?;
+    let mut values = Vec::with_capacity(inputs.len());
+    for at in 0..inputs.len() {
+        let (low, high) = bounds.around(at, partition)?;
+        let mut area = Number::Int32(0);
+        for right in low + 1..high {
+            let pair = inputs.get(right - 1).copied().flatten();
+            let Some((a, b)) = pair.zip(inputs.get(right).copied().flatten()) else {
+                continue;
+            };
+            let width = partition
+                .sort_number(right, unit)?
+                .subtract(partition.sort_number(right - 1, unit)?);
+            let height = a
+                .add(b)
+                .divide(Number::Int32(2))
+                .unwrap_or(Number::Int32(0));
+            area = area.add(height.multiply(width));
+        }
+        values.push(if high > low {
+            area.into_bson()
+        } else {
+            Bson::Null
+        });
+    }
+    Ok(values)
+}
+
+fn moving_average(input: &Expression, alpha: f64, partition: &Partition<'_>) -> Result<Vec<Bson>> {
+    let (share, kept) = (Number::Double(alpha), Number::Double(1.0 - alpha));
+    let mut average: Option<Number> = None;
+    let next = |number: Option<Number>| {
+        if let Some(number) = number {
+            average = Some(match average {
+                None => number,
+                Some(average) => number.multiply(share).add(average.multiply(kept)),
+            });
+        }
+        average.map_or(Bson::Null, Number::into_bson)
+    };
+    Ok(numbers(input, partition)?.into_iter().map(next).collect())
+}
+
+fn covariance(
+    (left, right): (&Expression, &Expression),
+    sample: bool,
+    bounds: &Bounds,
+    partition: &Partition<'_>,
+) -> Result<Vec<Bson>> {
+    let (left, right) = (numbers(left, partition)?, numbers(right, partition)?);
+    let mut values = Vec::with_capacity(left.len());
+    for at in 0..left.len() {
+        let (low, high) = bounds.around(at, partition)?;
+        let (mut count, mut mean_left, mut mean_right, mut sum) = (0.0, 0.0, 0.0, 0.0);
+        for place in low..high {
+            let pair = left
+                .get(place)
+                .copied()
+                .flatten()
+                .zip(right.get(place).copied().flatten());
+            let Some((a, b)) = pair.map(|(a, b)| (a.to_f64(), b.to_f64())) else {
+                continue;
+            };
+            count += 1.0;
+            let delta = a - mean_left;
+            mean_left += delta / count;
+            mean_right += (b - mean_right) / count;
+            sum += delta * (b - mean_right);
+        }
+        let divisor = if sample { count - 1.0 } else { count };
+        values.push(if divisor > 0.0 {
+            Bson::Double(sum / divisor)
+        } else {
+            Bson::Null
+        });
+    }
+    Ok(values)
+}
+
+/// Null between two numbers becomes what lies between them, by the sorted value.
+fn linear_fill(input: &Expression, partition: &Partition<'_>) -> Result<Vec<Bson>> {
+    let inputs = partition.evaluate(input)?;
+    let unit = match partition.sort_value(0) {
+        Bson::DateTime(_) => Some(Unit::Millisecond),
+        _ => None,
+    };
+    let mut positions = Vec::with_capacity(inputs.len());
+    for at in 0..inputs.len() {
+        positions.push(partition.sort_number(at, unit)?);
+    }
+    if positions
+        .windows(2)
+        .any(|pair| matches!(pair, [a, b] if a.compare(*b).is_eq()))
+    {
+        return fail(
+            6050106,
+            "There can be no repeated values in the sort field of $linearFill",
+        );
+    }
+    let mut known = Vec::with_capacity(inputs.len());
+    for value in &inputs {
+        known.push(match value {
+            None | Some(Bson::Null | Bson::Undefined) => None,
+            Some(value) => match Number::from_bson(value) {
+                Some(number) => Some(number),
+                None => return fail(14, "Value to be filled must be numeric or nullish"),
+            },
+        });
+    }
+    let fill = |at: usize| {
+        let known_at = |place: usize| known.get(place).copied().flatten().map(|n| (place, n));
+        if let Some((_, number)) = known_at(at) {
+            return Some(number);
+        }
+        let (left, a) = (0..at).rev().find_map(known_at)?;
+        let (right, b) = (at..known.len()).find_map(known_at)?;
+        let position = |place: usize| positions.get(place).copied();
+        let share = position(at)?
+            .subtract(position(left)?)
+            .divide(position(right)?.subtract(position(left)?))?;
+        Some(a.add(b.subtract(a).multiply(share)))
+    };
+    Ok((0..known.len())
+        .map(|at| fill(at).map_or(Bson::Null, Number::into_bson))
+        .collect())
+}
