@@ -24,6 +24,7 @@ pub mod hash;
 pub mod item;
 pub mod job;
 pub mod key;
+pub mod key_map;
 mod latch;
 pub mod locator;
 pub mod memory;
