@@ -123,11 +123,18 @@ impl Store {
         .await
     }
 
-    /// Replaces the front end's schema of a container.
-    pub async fn set_schema(&self, name: &ContainerName, schema: Bytes) -> Result<Arc<Container>> {
+    /// Puts what `edit` makes of the front end's schema of a container in its place. One statement:
+    /// what others change at the same moment is not lost.
+    pub async fn alter_schema<F>(&self, name: &ContainerName, edit: F) -> Result<Arc<Container>>
+    where
+        F: Fn(&Bytes) -> Result<Bytes> + Send + Sync + 'static,
+    {
         self.alter(name, move |_, mut draft| {
-            draft.definition.schema = schema.clone();
-            Box::pin(async move { Ok(draft) })
+            let edited = edit(&draft.definition.schema);
+            Box::pin(async move {
+                draft.definition.schema = edited?;
+                Ok(draft)
+            })
         })
         .await
     }

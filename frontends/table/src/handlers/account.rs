@@ -25,18 +25,12 @@ pub(super) async fn set_properties(call: &Call<'_>) -> Result<Reply> {
     call.allow(Action::SetProperties)?;
     let update = Update::read_xml(&call.body)?;
     let (store, account) = (&call.service.store, &call.head.account);
-    let mut properties = properties(call.service, account).await?;
-    properties.apply(update);
-    let record = serde_json::to_vec(&properties).map_err(|_| Code::InternalError)?;
-    match store
-        .create_database(API, account, record.clone().into())
-        .await
-    {
-        Err(tessera_core::Error::AlreadyExists(_)) => {
-            store.alter_database(API, account, record.into()).await?;
-        }
-        created => created?,
-    }
+    let altered = store.alter_database(API, account, move |record| {
+        let mut properties = ServiceProperties::read(record.as_deref())?;
+        properties.apply(update.clone());
+        properties.write()
+    });
+    altered.await?;
     Ok(Reply::empty(StatusCode::ACCEPTED))
 }
 
@@ -95,11 +89,6 @@ pub(super) async fn add_cors_headers(service: &Service, head: &Head, headers: &m
 }
 
 async fn properties(service: &Service, account: &str) -> Result<ServiceProperties> {
-    match service.store.database(API, account).await? {
-        None => Ok(ServiceProperties::default()),
-        Some(record) => serde_json::from_slice(&record).map_err(|error| {
-            tracing::error!(%error, account, "the properties of an account cannot be read");
-            Code::InternalError.into()
-        }),
-    }
+    let record = service.store.database(API, account).await?;
+    Ok(ServiceProperties::read(record.as_deref())?)
 }

@@ -85,7 +85,7 @@ pub(super) async fn query(call: &Call<'_>) -> Result<Reply> {
             .await?;
         let is_last = page.len() < MAX_TABLES;
         for (container, definition) in page {
-            let record = TableRecord::read(&definition)?;
+            let record = TableRecord::read(&definition.schema)?;
             if filter
                 .as_ref()
                 .is_none_or(|filter| filter::matches(filter, &record))
