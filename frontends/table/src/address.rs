@@ -40,37 +40,41 @@ pub(crate) struct EntityAddress {
 
 /// A URL taken apart.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Address {
-    pub(crate) account: String,
+pub(crate) struct Address<'a> {
+    pub(crate) account: &'a str,
     /// Whether the account stood in the path.
     pub(crate) path_style: bool,
     pub(crate) resource: Resource,
 }
 
-/// Finds what `host` and the percent-encoded `path` address; `is_account` knows the accounts.
-pub(crate) fn locate(host: &str, path: &str, is_account: impl Fn(&str) -> bool) -> Result<Address> {
-    let known = |name: &str| is_account(name.strip_suffix(SECONDARY).unwrap_or(name));
+/// Finds what `host` and the percent-encoded `path` address; `account` finds the one of this name.
+pub(crate) fn locate<'a>(
+    host: &str,
+    path: &str,
+    account: impl Fn(&str) -> Option<&'a str>,
+) -> Result<Address<'a>> {
+    let primary = |name: &str| account(name.strip_suffix(SECONDARY).unwrap_or(name));
     let path = path.strip_prefix('/').unwrap_or(path);
-    let label = host.split(['.', ':']).next().unwrap_or_default();
-    let named_by_host = host.contains('.') && known(label);
-    let (account, rest) = if named_by_host {
-        (Cow::Borrowed(label), path)
-    } else {
-        let (first, rest) = path.split_once('/').unwrap_or((path, ""));
-        (decode(first)?, rest)
-    };
-    if !known(&account) {
-        return Err(unknown_account(&account));
+    if host.contains('.')
+        && let Some(account) = primary(host.split(['.', ':']).next().unwrap_or_default())
+    {
+        return Ok(Address {
+            account,
+            path_style: false,
+            resource: resource(&decode(path)?)?,
+        });
     }
+    let (first, rest) = path.split_once('/').unwrap_or((path, ""));
+    let first = decode(first)?;
+    let account = primary(&first).ok_or_else(|| unknown_account(&first))?;
     // Some clients put the account into the path of the secondary endpoint twice.
     let rest = match rest.split_once('/').unwrap_or((rest, "")) {
-        (again, rest) if !named_by_host && account.strip_suffix(SECONDARY) == Some(again) => rest,
+        (again, rest) if first.strip_suffix(SECONDARY) == Some(again) => rest,
         _ => rest,
     };
-    let account = account.strip_suffix(SECONDARY).unwrap_or(&account);
     Ok(Address {
-        account: account.to_owned(),
-        path_style: !named_by_host,
+        account,
+        path_style: true,
         resource: resource(&decode(rest)?)?,
     })
 }
@@ -88,6 +92,9 @@ fn unknown_account(name: &str) -> ServiceError {
 }
 
 fn decode(text: &str) -> Result<Cow<'_, str>> {
+    if !text.as_bytes().contains(&b'%') {
+        return Ok(Cow::Borrowed(text));
+    }
     let decoded = percent_decode_str(text).decode_utf8();
     decoded.map_err(|_| {
         let message = "The URL holds a percent-encoded part that is not UTF-8.";
@@ -151,22 +158,16 @@ fn keys(mut text: &str) -> Option<(String, String)> {
 
 /// Takes a text in single quotes, in which a doubled quote stands for one.
 fn quoted(rest: &mut &str) -> Option<String> {
-    let mut text = rest.strip_prefix('\'')?;
-    let mut value = String::new();
-    loop {
-        let (before, behind) = text.split_once('\'')?;
-        value.push_str(before);
-        match behind.strip_prefix('\'') {
-            Some(further) => {
-                value.push('\'');
-                text = further;
-            }
-            None => {
-                *rest = behind;
-                return Some(value);
-            }
-        }
+    let (first, mut behind) = rest.strip_prefix('\'')?.split_once('\'')?;
+    let mut value = first.to_owned();
+    while let Some(further) = behind.strip_prefix('\'') {
+        let (part, rest) = further.split_once('\'')?;
+        value.push('\'');
+        value.push_str(part);
+        behind = rest;
     }
+    *rest = behind;
+    Some(value)
 }
 
 fn bad_predicate(path: &str) -> ServiceError {
@@ -178,16 +179,17 @@ fn bad_predicate(path: &str) -> ServiceError {
 }
 
 /// The parameters of a query string.
-pub(crate) fn query(text: &str) -> Result<Query> {
-    let mut pairs = Vec::new();
+pub(crate) fn query(text: &str) -> Result<Query<'_>> {
+    // As many as an account signature has, and a few.
+    let mut pairs = Vec::with_capacity(if text.is_empty() { 0 } else { 10 });
     for pair in text.split('&').filter(|pair| !pair.is_empty()) {
         let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
-        let name = decode(name)?.into_owned();
+        let name = decode(name)?;
         // A plus is a space, except in a signature: base64 has pluses, and never a space.
-        let value = if name != "sig" && value.contains('+') {
-            decode(&value.replace('+', " "))?.into_owned()
+        let value = if name != "sig" && value.as_bytes().contains(&b'+') {
+            Cow::Owned(decode(&value.replace('+', " "))?.into_owned())
         } else {
-            decode(value)?.into_owned()
+            decode(value)?
         };
         pairs.push((name, value));
     }
@@ -207,7 +209,7 @@ mod tests {
     }
 
     fn check(host: &str, path: &str, expected: Option<(bool, Resource)>) {
-        let address = locate(host, path, |name| name == "acct");
+        let address = locate(host, path, |name| (name == "acct").then_some("acct"));
         match (address, expected) {
             (Ok(address), Some((path_style, resource))) => {
                 assert_eq!(address.account, "acct", "{path}");

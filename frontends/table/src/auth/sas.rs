@@ -27,7 +27,7 @@ pub(super) struct Sas<'h> {
 
 impl<'h> Sas<'h> {
     /// Checks that the account signed the parameters of the query.
-    pub(super) fn verify(head: &'h Head, account: &Account) -> Result<Self> {
+    pub(super) fn verify(head: &'h Head<'_>, account: &Account) -> Result<Self> {
         let fields = Fields::read(&head.query)?;
         let signature = fields.sig.and_then(Signature::parse);
         let signature = signature.ok_or_else(|| failed(MALFORMED))?;
@@ -70,7 +70,7 @@ impl<'h> Sas<'h> {
     pub(super) fn grant(
         &self,
         policy: Option<&AccessPolicy>,
-        head: &Head,
+        head: &Head<'_>,
         now: SystemTime,
     ) -> Result<Grant> {
         let terms = self.terms(policy)?;
@@ -174,7 +174,7 @@ fields! {
 }
 
 impl<'h> Fields<'h> {
-    fn read(query: &'h Query) -> Result<Self> {
+    fn read(query: &'h Query<'_>) -> Result<Self> {
         let mut fields = Self::default();
         for (name, value) in &query.0 {
             let Some(field) = fields.field(name) else {
@@ -272,7 +272,7 @@ fn is_version(text: &str) -> bool {
 }
 
 /// The table in paths such as `/account/table(...)`.
-fn table_in_path(head: &Head) -> Option<&str> {
+fn table_in_path<'r>(head: &Head<'r>) -> Option<&'r str> {
     let name = after_account(head).strip_prefix('/')?;
     let end = name.find(|symbol: char| !symbol.is_ascii_alphanumeric());
     let (table, rest) = name.split_at_checked(end.unwrap_or(name.len()))?;
@@ -352,19 +352,19 @@ mod tests {
     const TABLE_BY_POLICY: &str = "sv=2019-02-02&si=someacl&tn=MyTable\
          &sig=fuZDcg6FaXwQcE1ICQ3gYWPdHpSIUQJi5HAdP3s9icQ%3D";
 
-    fn request(query: &str) -> Head {
+    fn request(query: &str) -> Head<'static> {
         head(
             &format!("GET /devstoreaccount1/mytable()?$top=1&{query}"),
             &[],
         )
     }
 
-    fn verify(head: &Head) -> Result<Sas<'_>> {
+    fn verify<'h>(head: &'h Head<'_>) -> Result<Sas<'h>> {
         let accounts = Accounts::emulator();
         Sas::verify(head, accounts.find("devstoreaccount1").unwrap())
     }
 
-    fn grant(head: &Head, policy: Option<&AccessPolicy>, now: &str) -> Result<Grant> {
+    fn grant(head: &Head<'_>, policy: Option<&AccessPolicy>, now: &str) -> Result<Grant> {
         verify(head)?.grant(policy, head, at(now))
     }
 

@@ -1,10 +1,11 @@
 //! The tag of one version of an entity: its time, in quotes.
 
-use std::fmt;
+use std::fmt::{self, Write as _};
 
 use percent_encoding::percent_decode_str;
 
 use super::DateTime;
+use super::datetime::LENGTH;
 use crate::error::{Code, Result, ServiceError};
 
 /// Writes the tag of a version, such as `W/"datetime'2026-11-16T01%3A44%3A04.3937880Z'"`.
@@ -13,31 +14,23 @@ pub(crate) struct Etag(pub(crate) DateTime);
 
 impl fmt::Display for Etag {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        use fmt::Write as _;
-
-        let mut encoded = Colonless(f);
-        write!(encoded, "W/\"datetime'{}'\"", self.0)
-    }
-}
-
-/// Percent-encodes the colons of what it is given.
-struct Colonless<'a, 'b>(&'a mut fmt::Formatter<'b>);
-
-impl fmt::Write for Colonless<'_, '_> {
-    fn write_str(&mut self, text: &str) -> fmt::Result {
-        for (index, part) in text.split(':').enumerate() {
+        f.write_str("W/\"datetime'")?;
+        for (index, part) in self.0.text(&mut [0; LENGTH]).split(':').enumerate() {
             if index > 0 {
-                self.0.write_str("%3A")?;
+                f.write_str("%3A")?;
             }
-            self.0.write_str(part)?;
+            f.write_str(part)?;
         }
-        Ok(())
+        f.write_str("'\"")
     }
 }
 
 /// The tag of a version, for a header.
 pub(crate) fn etag(version: DateTime) -> String {
-    Etag(version).to_string()
+    let mut tag = String::with_capacity(2 * LENGTH);
+    // Memory takes all that is written: this cannot fail.
+    write!(tag, "{}", Etag(version)).ok();
+    tag
 }
 
 /// Reads a tag that a client sent. A weak tag that names no time is well formed, and the tag of

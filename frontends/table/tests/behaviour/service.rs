@@ -2,7 +2,6 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::time::Duration;
 
 use serde_json::json;
 use tessera_core::Store;
@@ -12,7 +11,8 @@ use tessera_core::memory::MemoryEngine;
 use tessera_core::model::Model;
 use tessera_core::name::ContainerName;
 use tessera_core::store::StoreOptions;
-use tessera_frontend::{Activity, Connection, FrontEnd as _, Shutdown, Timeouts};
+use tessera_frontend::FrontEnd as _;
+use tessera_frontend::testing::connection;
 use tessera_table::{API, Accounts, Mode, Table, TableConfig, TableModel};
 use tokio::io::{AsyncWriteExt as _, BufReader, DuplexStream, duplex};
 use tokio::sync::watch;
@@ -81,18 +81,7 @@ impl Service {
     /// A connection, and the task that serves it.
     pub(crate) fn connect(&self) -> (BufReader<DuplexStream>, JoinHandle<()>) {
         let (client, server) = duplex(BUFFER_BYTES);
-        let timeouts = Timeouts {
-            idle: None,
-            stalled: Duration::from_secs(10),
-        };
-        let connection = Connection {
-            stream: Box::new(server),
-            activity: Activity::new(1, timeouts),
-            peer: "127.0.0.1:1".parse().unwrap(),
-            id: 1,
-            tls: false,
-            shutdown: Shutdown::new(self.running.subscribe()),
-        };
+        let connection = connection(server, self.running.subscribe());
         let table = Arc::clone(&self.table);
         let served = tokio::spawn(async move { table.serve(connection).await });
         (BufReader::new(client), served)
