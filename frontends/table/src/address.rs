@@ -5,8 +5,6 @@
 
 use std::borrow::Cow;
 
-use percent_encoding::percent_decode_str;
-
 use crate::error::{Code, Result, ServiceError};
 use crate::head::Query;
 
@@ -64,13 +62,16 @@ pub(crate) fn locate<'a>(
             resource: resource(&decode(path)?)?,
         });
     }
-    let (first, rest) = path.split_once('/').unwrap_or((path, ""));
+    let (first, rest) = cut(path, b'/').unwrap_or((path, ""));
     let first = decode(first)?;
     let account = primary(&first).ok_or_else(|| unknown_account(&first))?;
     // Some clients put the account into the path of the secondary endpoint twice.
-    let rest = match rest.split_once('/').unwrap_or((rest, "")) {
-        (again, rest) if first.strip_suffix(SECONDARY) == Some(again) => rest,
-        _ => rest,
+    let rest = match first.strip_suffix(SECONDARY) {
+        Some(primary) => match cut(rest, b'/').unwrap_or((rest, "")) {
+            (again, rest) if again == primary => rest,
+            _ => rest,
+        },
+        None => rest,
     };
     Ok(Address {
         account,
@@ -91,15 +92,47 @@ fn unknown_account(name: &str) -> ServiceError {
     ServiceError::new(Code::ResourceNotFound, message)
 }
 
+/// Cuts a text at the first of this byte, which is ASCII and goes. The parts of addresses are so
+/// short that a plain loop finds it before a search made for long texts has begun.
+fn cut(text: &str, at: u8) -> Option<(&str, &str)> {
+    let position = text.bytes().position(|byte| byte == at)?;
+    Some((text.get(..position)?, text.get(position + 1..)?))
+}
+
+/// A percent sign that is not followed by two digits stands for itself.
 fn decode(text: &str) -> Result<Cow<'_, str>> {
-    if !text.as_bytes().contains(&b'%') {
+    let Some((plain, encoded)) = cut(text, b'%') else {
         return Ok(Cow::Borrowed(text));
+    };
+    let mut decoded = Vec::with_capacity(text.len());
+    decoded.extend_from_slice(plain.as_bytes());
+    for part in encoded.split('%') {
+        match part.as_bytes() {
+            [high, low, plain @ ..]
+                if let (Some(high), Some(low)) = (hex_digit(*high), hex_digit(*low)) =>
+            {
+                decoded.push(high << 4 | low);
+                decoded.extend_from_slice(plain);
+            }
+            other => {
+                decoded.push(b'%');
+                decoded.extend_from_slice(other);
+            }
+        }
     }
-    let decoded = percent_decode_str(text).decode_utf8();
-    decoded.map_err(|_| {
+    String::from_utf8(decoded).map(Cow::Owned).map_err(|_| {
         let message = "The URL holds a percent-encoded part that is not UTF-8.";
         ServiceError::new(Code::InvalidUri, message)
     })
+}
+
+fn hex_digit(byte: u8) -> Option<u8> {
+    match byte {
+        b'0'..=b'9' => Some(byte - b'0'),
+        b'a'..=b'f' => Some(byte - b'a' + 10),
+        b'A'..=b'F' => Some(byte - b'A' + 10),
+        _ => None,
+    }
 }
 
 fn resource(path: &str) -> Result<Resource> {
@@ -110,7 +143,7 @@ fn resource(path: &str) -> Result<Resource> {
         "$batch" => return Ok(Resource::Batch),
         _ => {}
     }
-    let Some((name, predicate)) = path.split_once('(') else {
+    let Some((name, predicate)) = cut(path, b'(') else {
         return Ok(Resource::Table(path.to_owned()));
     };
     let inside = predicate
@@ -138,7 +171,7 @@ fn resource(path: &str) -> Result<Resource> {
 fn keys(mut text: &str) -> Option<(String, String)> {
     let (mut partition_key, mut row_key) = (None, None);
     loop {
-        let (name, rest) = text.split_once('=')?;
+        let (name, rest) = cut(text, b'=')?;
         text = rest.trim_start();
         let slot = match name.trim() {
             "PartitionKey" => &mut partition_key,
@@ -158,10 +191,10 @@ fn keys(mut text: &str) -> Option<(String, String)> {
 
 /// Takes a text in single quotes, in which a doubled quote stands for one.
 fn quoted(rest: &mut &str) -> Option<String> {
-    let (first, mut behind) = rest.strip_prefix('\'')?.split_once('\'')?;
+    let (first, mut behind) = cut(rest.strip_prefix('\'')?, b'\'')?;
     let mut value = first.to_owned();
     while let Some(further) = behind.strip_prefix('\'') {
-        let (part, rest) = further.split_once('\'')?;
+        let (part, rest) = cut(further, b'\'')?;
         value.push('\'');
         value.push_str(part);
         behind = rest;
@@ -182,11 +215,17 @@ fn bad_predicate(path: &str) -> ServiceError {
 pub(crate) fn query(text: &str) -> Result<Query<'_>> {
     // As many as an account signature has, and a few.
     let mut pairs = Vec::with_capacity(if text.is_empty() { 0 } else { 10 });
-    for pair in text.split('&').filter(|pair| !pair.is_empty()) {
-        let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
+    let mut rest = text;
+    while !rest.is_empty() {
+        let pair;
+        (pair, rest) = cut(rest, b'&').unwrap_or((rest, ""));
+        if pair.is_empty() {
+            continue;
+        }
+        let (name, value) = cut(pair, b'=').unwrap_or((pair, ""));
         let name = decode(name)?;
         // A plus is a space, except in a signature: base64 has pluses, and never a space.
-        let value = if name != "sig" && value.as_bytes().contains(&b'+') {
+        let value = if name != "sig" && value.bytes().any(|byte| byte == b'+') {
             Cow::Owned(decode(&value.replace('+', " "))?.into_owned())
         } else {
             decode(value)?
@@ -289,6 +328,24 @@ mod tests {
             "/acct/%ff",
         ] {
             check("x", broken, None);
+        }
+    }
+
+    #[test]
+    fn percent_signs_stand_for_bytes_or_for_themselves() {
+        for (text, expected) in [
+            ("", Some("")),
+            ("plain", Some("plain")),
+            ("%41%4a%4A", Some("AJJ")),
+            ("a%C3%A9b", Some("a\u{e9}b")),
+            ("100%", Some("100%")),
+            ("%4", Some("%4")),
+            ("%%41", Some("%A")),
+            ("%zz\u{e9}", Some("%zz\u{e9}")),
+            ("%C3", None),
+            ("%ff", None),
+        ] {
+            assert_eq!(decode(text).ok().as_deref(), expected, "{text}");
         }
     }
 

@@ -1,6 +1,6 @@
 //! The tag of one version of an entity: its time, in quotes.
 
-use std::fmt::{self, Write as _};
+use std::fmt;
 
 use percent_encoding::percent_decode_str;
 
@@ -14,14 +14,7 @@ pub(crate) struct Etag(pub(crate) DateTime);
 
 impl fmt::Display for Etag {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("W/\"datetime'")?;
-        for (index, part) in self.0.text(&mut [0; LENGTH]).split(':').enumerate() {
-            if index > 0 {
-                f.write_str("%3A")?;
-            }
-            f.write_str(part)?;
-        }
-        f.write_str("'\"")
+        put_etag(f, self.0)
     }
 }
 
@@ -29,8 +22,19 @@ impl fmt::Display for Etag {
 pub(crate) fn etag(version: DateTime) -> String {
     let mut tag = String::with_capacity(2 * LENGTH);
     // Memory takes all that is written: this cannot fail.
-    write!(tag, "{}", Etag(version)).ok();
+    put_etag(&mut tag, version).ok();
     tag
+}
+
+fn put_etag(out: &mut impl fmt::Write, version: DateTime) -> fmt::Result {
+    out.write_str("W/\"datetime'")?;
+    for (index, part) in version.text(&mut [0; LENGTH]).split(':').enumerate() {
+        if index > 0 {
+            out.write_str("%3A")?;
+        }
+        out.write_str(part)?;
+    }
+    out.write_str("'\"")
 }
 
 /// Reads a tag that a client sent. A weak tag that names no time is well formed, and the tag of
