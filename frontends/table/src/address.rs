@@ -99,7 +99,7 @@ fn cut(text: &str, at: u8) -> Option<(&str, &str)> {
     Some((text.get(..position)?, text.get(position + 1..)?))
 }
 
-/// A percent sign that is not followed by two digits stands for itself.
+/// The text that was percent-encoded. A percent sign without two digits stands for itself.
 fn decode(text: &str) -> Result<Cow<'_, str>> {
     let Some((plain, encoded)) = cut(text, b'%') else {
         return Ok(Cow::Borrowed(text));

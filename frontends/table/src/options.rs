@@ -2,7 +2,7 @@
 
 use hyper::header::{ACCEPT, CONTENT_TYPE, HeaderValue};
 
-use crate::entity::{DateTime, Metadata, Select};
+use crate::entity::{Metadata, Select};
 use crate::error::{Code, Result};
 use crate::head::Head;
 use crate::header_names;
@@ -11,16 +11,24 @@ use crate::reply::ErrorForm;
 /// Atom was dropped from Table storage with this version of the protocol; Cosmos never had it.
 const FIRST_VERSION_WITHOUT_ATOM: &str = "2015-12-11";
 
-/// Refuses a version of the protocol that is none: they are named by dates.
+/// Refuses a version of the protocol that is none.
 pub(crate) fn check_version(head: &Head<'_>) -> Result<()> {
-    let is_date = |version: &str| version.len() == 10 && DateTime::parse(version).is_some();
     match head.header(&header_names::VERSION) {
-        Some(version) if !is_date(version) => {
+        Some(version) if !is_version(version) => {
             let why = format!("x-ms-version is '{version}', and must be a date such as 2019-02-02");
             Err(Code::InvalidHeaderValue.because(why))
         }
         _ => Ok(()),
     }
+}
+
+/// Whether this could name a version of the protocol: they are dates, which sort as text.
+pub(crate) fn is_version(text: &str) -> bool {
+    text.len() == "2015-04-05".len()
+        && text.bytes().zip(0..).all(|(byte, index)| match index {
+            4 | 7 => byte == b'-',
+            _ => byte.is_ascii_digit(),
+        })
 }
 
 /// The format of a body.

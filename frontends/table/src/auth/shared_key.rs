@@ -56,8 +56,7 @@ pub(super) fn verify(
     let text = string_to_sign(scheme, date, head, [&account.name, head.path, "", ""]);
     Err(failed(format!(
         "The MAC signature found in the HTTP request is not the same as any computed signature. \
-         Server used following string to sign: '{}'.",
-        text.concat()
+         Server used following string to sign: '{text}'."
     )))
 }
 
@@ -158,14 +157,9 @@ fn is_unmistakable(rest: &str, account: &str) -> bool {
     !begins_with_account && !rest.starts_with("//")
 }
 
-/// The pieces of the text that is signed.
-fn string_to_sign<'a>(
-    scheme: Scheme,
-    date: &'a str,
-    head: &'a Head<'_>,
-    resource: Resource<'a>,
-) -> SmallVec<[&'a str; 16]> {
-    let mut text = SmallVec::new();
+/// The text that is signed.
+fn string_to_sign(scheme: Scheme, date: &str, head: &Head<'_>, resource: Resource<'_>) -> String {
+    let mut text = String::with_capacity(256);
     if scheme == Scheme::Full {
         let header = |name| head.header(name).unwrap_or_default();
         text.extend([head.method.as_str(), "\n"]);
