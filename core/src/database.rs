@@ -5,6 +5,8 @@
 //! its database writes the entry again, so that it conflicts with a drop of the database at the
 //! same moment: no container is left behind in a database that is gone.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 
 use crate::definition::Definition;
@@ -34,14 +36,19 @@ impl Store {
         .map(|_| ())
     }
 
-    /// Replaces the front end's bytes of a database.
-    pub async fn alter_database(&self, api: &str, database: &str, schema: Bytes) -> Result<()> {
-        let entry = Entry::of(api, database);
+    /// Puts what `edit` makes of the front end's bytes of a database in their place, and creates the
+    /// database if there is none. One statement: what others change at the same moment is not lost.
+    pub async fn alter_database<F>(&self, api: &str, database: &str, edit: F) -> Result<()>
+    where
+        F: Fn(Option<Bytes>) -> Result<Bytes> + Send + Sync + 'static,
+    {
+        let key = Entry::of(api, database).key;
+        let edit = Arc::new(edit);
         self.run(&[], move |transaction| {
-            let (entry, schema) = (entry.clone(), schema.clone());
+            let (key, edit) = (key.clone(), Arc::clone(&edit));
             Box::pin(async move {
-                entry.existing(transaction).await?;
-                transaction.writes.put(entry.key, schema);
+                let schema = edit(transaction.get(&key).await?)?;
+                transaction.writes.put(key, schema);
                 Ok(())
             })
         })

@@ -229,7 +229,7 @@ impl Capabilities {
         };
         let ranges = writes.range_deletes().iter();
         let ends_of_ranges = ranges.flat_map(|range| [Some(&range.start), range.end.as_ref()]);
-        let keys = writes.writes().keys().chain(writes.guards());
+        let keys = writes.writes().keys().chain(writes.guards().keys());
         let keys = keys
             .chain(writes.tallies().keys())
             .chain(ends_of_ranges.flatten());

@@ -26,6 +26,7 @@ mod intent;
 pub mod item;
 pub mod job;
 pub mod key;
+pub mod key_map;
 mod latch;
 pub mod locator;
 pub mod memory;

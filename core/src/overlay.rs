@@ -66,7 +66,7 @@ fn merge(stored: Page, writes: &WriteSet, scan: &Scan) -> Page {
         .map_or(Bound::Unbounded, Bound::Excluded);
     if !covered.is_empty() {
         let bounds = (Bound::Included(covered.start.as_ref()), upper);
-        for (key, write) in writes.writes().range::<[u8], _>(bounds) {
+        for (key, write) in writes.writes().range(bounds) {
             if let Write::Put(value) = write {
                 let value = if scan.keys_only {
                     Bytes::new()

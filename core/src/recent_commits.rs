@@ -97,16 +97,20 @@ impl RecentCommits {
         {
             return true;
         }
-        writes.writes().keys().chain(writes.guards()).any(|key| {
-            let hash = self.hasher.hash_one(key.as_ref());
-            self.last_change
-                .get(&hash)
-                .is_some_and(|version| *version > base_version)
-                || self
-                    .range_deletes
-                    .since(base_version)
-                    .any(|range| range.contains(key))
-        })
+        writes
+            .writes()
+            .keys()
+            .chain(writes.guards().keys())
+            .any(|key| {
+                let hash = self.hasher.hash_one(key.as_ref());
+                self.last_change
+                    .get(&hash)
+                    .is_some_and(|version| *version > base_version)
+                    || self
+                        .range_deletes
+                        .since(base_version)
+                        .any(|range| range.contains(key))
+            })
     }
 
     fn range_conflicts(&self, base_version: u64, ranges: &[KeyRange]) -> bool {

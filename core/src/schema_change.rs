@@ -125,14 +125,18 @@ impl Store {
         .await
     }
 
-    /// Replaces the front end's schema of a container.
-    pub async fn set_schema(&self, name: &ContainerName, schema: Bytes) -> Result<Arc<Container>> {
+    /// Puts what `edit` makes of the front end's schema of a container in its place. One statement:
+    /// what others change at the same moment is not lost.
+    pub async fn alter_schema<F>(&self, name: &ContainerName, edit: F) -> Result<Arc<Container>>
+    where
+        F: Fn(&Bytes) -> Result<Bytes> + Send + Sync + 'static,
+    {
         self.alter(name, move |_, mut draft| {
-            let schema = schema.clone();
+            let edited = edit(&draft.definition.schema);
             Box::pin(async move {
                 // What a relocation leads to has a schema of its own, which must not be outdated.
                 refuse_while_relocating(&draft.definition)?;
-                draft.definition.schema = schema;
+                draft.definition.schema = edited?;
                 Ok(draft)
             })
         })

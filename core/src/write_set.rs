@@ -1,10 +1,9 @@
 //! The buffered writes of a transaction, which travel to the engine with the commit.
 
-use std::collections::{BTreeMap, BTreeSet};
-
 use bytes::Bytes;
 
 use crate::engine::KeyRange;
+use crate::key_map::KeyMap;
 
 /// What a transaction will do to one key.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -77,10 +76,10 @@ impl Tally {
 /// keeps that equal to the order of the calls by dropping the buffered writes it covers.
 #[derive(Clone, Debug, Default)]
 pub struct WriteSet {
-    writes: BTreeMap<Bytes, Write>,
+    writes: KeyMap<Write>,
     range_deletes: Vec<KeyRange>,
-    guards: BTreeSet<Bytes>,
-    tallies: BTreeMap<Bytes, Tally>,
+    guards: KeyMap<()>,
+    tallies: KeyMap<Tally>,
     sync: bool,
     bytes: usize,
 }
@@ -102,8 +101,8 @@ impl WriteSet {
         if range.is_empty() {
             return;
         }
-        self.writes.retain(|key, _| !range.contains(key));
-        self.tallies.retain(|key, _| !range.contains(key));
+        self.writes.retain(|key| !range.contains(key));
+        self.tallies.retain(|key| !range.contains(key));
         self.bytes += range.start.len() + range.end.as_ref().map_or(0, Bytes::len);
         self.range_deletes.push(range);
     }
@@ -111,7 +110,7 @@ impl WriteSet {
     /// Refuses the commit if `key`, present or absent, changes between the snapshot and the commit.
     pub fn guard(&mut self, key: Bytes) {
         let bytes = key.len();
-        if self.guards.insert(key) {
+        if self.guards.insert(key, ()).is_none() {
             self.bytes += bytes;
         }
     }
@@ -120,8 +119,8 @@ impl WriteSet {
     /// that they may be deleted.
     pub fn add(&mut self, key: Bytes, delta: Tally) {
         self.bytes += key.len() + Tally::ENCODED_LEN;
-        let sum = self.tallies.entry(key).or_default();
-        *sum = sum.plus(delta);
+        let sum = self.tallies.get(&key).copied().unwrap_or_default();
+        self.tallies.insert(key, sum.plus(delta));
     }
 
     /// Makes this commit durable before it is answered, whatever the engine's durability setting.
@@ -144,7 +143,7 @@ impl WriteSet {
     }
 
     /// Writes of single keys, in key order.
-    pub fn writes(&self) -> &BTreeMap<Bytes, Write> {
+    pub fn writes(&self) -> &KeyMap<Write> {
         &self.writes
     }
 
@@ -154,12 +153,12 @@ impl WriteSet {
     }
 
     /// Keys that must not have changed.
-    pub fn guards(&self) -> &BTreeSet<Bytes> {
+    pub fn guards(&self) -> &KeyMap<()> {
         &self.guards
     }
 
     /// Additions to tallies, one sum for each key.
-    pub fn tallies(&self) -> &BTreeMap<Bytes, Tally> {
+    pub fn tallies(&self) -> &KeyMap<Tally> {
         &self.tallies
     }
 

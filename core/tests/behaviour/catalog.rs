@@ -260,14 +260,16 @@ async fn databases_exist_on_their_own_and_take_their_containers_with_them() {
         store.list_containers(API, None).await.unwrap(),
         [name("c"), name("d")]
     );
-    store
-        .alter_database(API, "db", "other".into())
-        .await
-        .unwrap();
-    assert_eq!(
-        store.database(API, "db").await.unwrap(),
-        Some("other".into())
-    );
+    for (database, expected) in [("db", "options, altered"), ("new", "none, altered")] {
+        let altered = store.alter_database(API, database, |schema| {
+            let schema = schema.unwrap_or_else(|| "none".into());
+            Ok([&schema, &b", altered"[..]].concat().into())
+        });
+        altered.await.unwrap();
+        let schema = store.database(API, database).await.unwrap();
+        assert_eq!(schema, Some(expected.into()));
+    }
+    store.drop_database(API, "new").await.unwrap();
     store.drop_database(API, "db").await.unwrap();
     assert_eq!(
         store.list_databases(API).await.unwrap(),

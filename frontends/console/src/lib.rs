@@ -94,12 +94,13 @@ impl FrontEnd for Console {
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
-    use std::time::{Duration, Instant};
+    use std::time::Instant;
 
     use tessera_core::engine::Engine;
     use tessera_core::memory::MemoryEngine;
     use tessera_core::store::StoreOptions;
-    use tessera_frontend::{Listener, Shutdown, Timeouts};
+    use tessera_frontend::Listener;
+    use tessera_frontend::testing::connection;
     use tokio::io::{AsyncReadExt, AsyncWriteExt, duplex};
     use tokio::sync::watch;
 
@@ -126,18 +127,7 @@ mod tests {
     async fn exchange(console: &Console, request: &str) -> String {
         let (mut client, server) = duplex(1 << 16);
         let (_stop, stopping) = watch::channel(false);
-        let timeouts = Timeouts {
-            idle: None,
-            stalled: Duration::from_secs(10),
-        };
-        let connection = Connection {
-            stream: Box::new(server),
-            activity: Activity::new(1, timeouts),
-            peer: "127.0.0.1:1".parse().unwrap(),
-            id: 1,
-            tls: false,
-            shutdown: Shutdown::new(stopping),
-        };
+        let connection = connection(server, stopping);
         client.write_all(request.as_bytes()).await.unwrap();
         let mut answer = String::new();
         let (_, read) = tokio::join!(

@@ -4,6 +4,7 @@
 //! gets a byte stream and speaks. It never opens a socket, and it knows no other front end.
 
 mod activity;
+pub mod testing;
 
 use std::future::Future;
 use std::net::SocketAddr;

@@ -5,8 +5,6 @@
 
 use std::borrow::Cow;
 
-use percent_encoding::percent_decode_str;
-
 use crate::error::{Code, Result, ServiceError};
 use crate::head::Query;
 
@@ -40,37 +38,44 @@ pub(crate) struct EntityAddress {
 
 /// A URL taken apart.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Address {
-    pub(crate) account: String,
+pub(crate) struct Address<'a> {
+    pub(crate) account: &'a str,
     /// Whether the account stood in the path.
     pub(crate) path_style: bool,
     pub(crate) resource: Resource,
 }
 
-/// Finds what `host` and the percent-encoded `path` address; `is_account` knows the accounts.
-pub(crate) fn locate(host: &str, path: &str, is_account: impl Fn(&str) -> bool) -> Result<Address> {
-    let known = |name: &str| is_account(name.strip_suffix(SECONDARY).unwrap_or(name));
+/// Finds what `host` and the percent-encoded `path` address; `account` finds the one of this name.
+pub(crate) fn locate<'a>(
+    host: &str,
+    path: &str,
+    account: impl Fn(&str) -> Option<&'a str>,
+) -> Result<Address<'a>> {
+    let primary = |name: &str| account(name.strip_suffix(SECONDARY).unwrap_or(name));
     let path = path.strip_prefix('/').unwrap_or(path);
-    let label = host.split(['.', ':']).next().unwrap_or_default();
-    let named_by_host = host.contains('.') && known(label);
-    let (account, rest) = if named_by_host {
-        (Cow::Borrowed(label), path)
-    } else {
-        let (first, rest) = path.split_once('/').unwrap_or((path, ""));
-        (decode(first)?, rest)
-    };
-    if !known(&account) {
-        return Err(unknown_account(&account));
+    if host.contains('.')
+        && let Some(account) = primary(host.split(['.', ':']).next().unwrap_or_default())
+    {
+        return Ok(Address {
+            account,
+            path_style: false,
+            resource: resource(&decode(path)?)?,
+        });
     }
+    let (first, rest) = cut(path, b'/').unwrap_or((path, ""));
+    let first = decode(first)?;
+    let account = primary(&first).ok_or_else(|| unknown_account(&first))?;
     // Some clients put the account into the path of the secondary endpoint twice.
-    let rest = match rest.split_once('/').unwrap_or((rest, "")) {
-        (again, rest) if !named_by_host && account.strip_suffix(SECONDARY) == Some(again) => rest,
-        _ => rest,
+    let rest = match first.strip_suffix(SECONDARY) {
+        Some(primary) => match cut(rest, b'/').unwrap_or((rest, "")) {
+            (again, rest) if again == primary => rest,
+            _ => rest,
+        },
+        None => rest,
     };
-    let account = account.strip_suffix(SECONDARY).unwrap_or(&account);
     Ok(Address {
-        account: account.to_owned(),
-        path_style: !named_by_host,
+        account,
+        path_style: true,
         resource: resource(&decode(rest)?)?,
     })
 }
@@ -87,12 +92,47 @@ fn unknown_account(name: &str) -> ServiceError {
     ServiceError::new(Code::ResourceNotFound, message)
 }
 
+/// Cuts a text at the first of this byte, which is ASCII and goes. The parts of addresses are so
+/// short that a plain loop finds it before a search made for long texts has begun.
+fn cut(text: &str, at: u8) -> Option<(&str, &str)> {
+    let position = text.bytes().position(|byte| byte == at)?;
+    Some((text.get(..position)?, text.get(position + 1..)?))
+}
+
+/// The text that was percent-encoded. A percent sign without two digits stands for itself.
 fn decode(text: &str) -> Result<Cow<'_, str>> {
-    let decoded = percent_decode_str(text).decode_utf8();
-    decoded.map_err(|_| {
+    let Some((plain, encoded)) = cut(text, b'%') else {
+        return Ok(Cow::Borrowed(text));
+    };
+    let mut decoded = Vec::with_capacity(text.len());
+    decoded.extend_from_slice(plain.as_bytes());
+    for part in encoded.split('%') {
+        match part.as_bytes() {
+            [high, low, plain @ ..]
+                if let (Some(high), Some(low)) = (hex_digit(*high), hex_digit(*low)) =>
+            {
+                decoded.push(high << 4 | low);
+                decoded.extend_from_slice(plain);
+            }
+            other => {
+                decoded.push(b'%');
+                decoded.extend_from_slice(other);
+            }
+        }
+    }
+    String::from_utf8(decoded).map(Cow::Owned).map_err(|_| {
         let message = "The URL holds a percent-encoded part that is not UTF-8.";
         ServiceError::new(Code::InvalidUri, message)
     })
+}
+
+fn hex_digit(byte: u8) -> Option<u8> {
+    match byte {
+        b'0'..=b'9' => Some(byte - b'0'),
+        b'a'..=b'f' => Some(byte - b'a' + 10),
+        b'A'..=b'F' => Some(byte - b'A' + 10),
+        _ => None,
+    }
 }
 
 fn resource(path: &str) -> Result<Resource> {
@@ -103,7 +143,7 @@ fn resource(path: &str) -> Result<Resource> {
         "$batch" => return Ok(Resource::Batch),
         _ => {}
     }
-    let Some((name, predicate)) = path.split_once('(') else {
+    let Some((name, predicate)) = cut(path, b'(') else {
         return Ok(Resource::Table(path.to_owned()));
     };
     let inside = predicate
@@ -131,7 +171,7 @@ fn resource(path: &str) -> Result<Resource> {
 fn keys(mut text: &str) -> Option<(String, String)> {
     let (mut partition_key, mut row_key) = (None, None);
     loop {
-        let (name, rest) = text.split_once('=')?;
+        let (name, rest) = cut(text, b'=')?;
         text = rest.trim_start();
         let slot = match name.trim() {
             "PartitionKey" => &mut partition_key,
@@ -151,22 +191,16 @@ fn keys(mut text: &str) -> Option<(String, String)> {
 
 /// Takes a text in single quotes, in which a doubled quote stands for one.
 fn quoted(rest: &mut &str) -> Option<String> {
-    let mut text = rest.strip_prefix('\'')?;
-    let mut value = String::new();
-    loop {
-        let (before, behind) = text.split_once('\'')?;
-        value.push_str(before);
-        match behind.strip_prefix('\'') {
-            Some(further) => {
-                value.push('\'');
-                text = further;
-            }
-            None => {
-                *rest = behind;
-                return Some(value);
-            }
-        }
+    let (first, mut behind) = cut(rest.strip_prefix('\'')?, b'\'')?;
+    let mut value = first.to_owned();
+    while let Some(further) = behind.strip_prefix('\'') {
+        let (part, rest) = cut(further, b'\'')?;
+        value.push('\'');
+        value.push_str(part);
+        behind = rest;
     }
+    *rest = behind;
+    Some(value)
 }
 
 fn bad_predicate(path: &str) -> ServiceError {
@@ -178,16 +212,23 @@ fn bad_predicate(path: &str) -> ServiceError {
 }
 
 /// The parameters of a query string.
-pub(crate) fn query(text: &str) -> Result<Query> {
-    let mut pairs = Vec::new();
-    for pair in text.split('&').filter(|pair| !pair.is_empty()) {
-        let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
-        let name = decode(name)?.into_owned();
+pub(crate) fn query(text: &str) -> Result<Query<'_>> {
+    // As many as an account signature has, and a few.
+    let mut pairs = Vec::with_capacity(if text.is_empty() { 0 } else { 10 });
+    let mut rest = text;
+    while !rest.is_empty() {
+        let pair;
+        (pair, rest) = cut(rest, b'&').unwrap_or((rest, ""));
+        if pair.is_empty() {
+            continue;
+        }
+        let (name, value) = cut(pair, b'=').unwrap_or((pair, ""));
+        let name = decode(name)?;
         // A plus is a space, except in a signature: base64 has pluses, and never a space.
-        let value = if name != "sig" && value.contains('+') {
-            decode(&value.replace('+', " "))?.into_owned()
+        let value = if name != "sig" && value.bytes().any(|byte| byte == b'+') {
+            Cow::Owned(decode(&value.replace('+', " "))?.into_owned())
         } else {
-            decode(value)?.into_owned()
+            decode(value)?
         };
         pairs.push((name, value));
     }
@@ -207,7 +248,7 @@ mod tests {
     }
 
     fn check(host: &str, path: &str, expected: Option<(bool, Resource)>) {
-        let address = locate(host, path, |name| name == "acct");
+        let address = locate(host, path, |name| (name == "acct").then_some("acct"));
         match (address, expected) {
             (Ok(address), Some((path_style, resource))) => {
                 assert_eq!(address.account, "acct", "{path}");
@@ -287,6 +328,24 @@ mod tests {
             "/acct/%ff",
         ] {
             check("x", broken, None);
+        }
+    }
+
+    #[test]
+    fn percent_signs_stand_for_bytes_or_for_themselves() {
+        for (text, expected) in [
+            ("", Some("")),
+            ("plain", Some("plain")),
+            ("%41%4a%4A", Some("AJJ")),
+            ("a%C3%A9b", Some("a\u{e9}b")),
+            ("100%", Some("100%")),
+            ("%4", Some("%4")),
+            ("%%41", Some("%A")),
+            ("%zz\u{e9}", Some("%zz\u{e9}")),
+            ("%C3", None),
+            ("%ff", None),
+        ] {
+            assert_eq!(decode(text).ok().as_deref(), expected, "{text}");
         }
     }
 

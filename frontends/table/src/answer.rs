@@ -1,6 +1,8 @@
 //! Tables and entities as bodies of answers, in the format that the client asked for.
 
-use crate::entity::{AtomWriter, DateTime, EntityView, JsonWriter, Origin, Select};
+use std::time::SystemTime;
+
+use crate::entity::{AtomWriter, DateTime, EntityView, JsonWriter, Origin, Select, Writer};
 use crate::options::Format;
 
 /// Writes bodies.
@@ -8,11 +10,9 @@ use crate::options::Format;
 pub(crate) struct Answer<'a> {
     pub(crate) format: Format,
     pub(crate) origin: Origin<'a>,
-    /// When the answer is made, which Atom wants to know.
-    pub(crate) now: DateTime,
 }
 
-impl<'a> Answer<'a> {
+impl Answer<'_> {
     /// One entity of `table`.
     pub(crate) fn entity(
         self,
@@ -20,12 +20,9 @@ impl<'a> Answer<'a> {
         select: Option<&Select>,
         entity: &EntityView<'_>,
     ) -> Vec<u8> {
-        let mut out = Vec::with_capacity(1_024);
-        match self.writer() {
-            Writer::Json(writer) => writer.entity(&mut out, table, select, entity),
-            Writer::Atom(writer) => writer.entity(&mut out, table, select, entity),
-        }
-        out
+        self.write(entity.room(), |writer, out| {
+            writer.entity(out, table, select, entity);
+        })
     }
 
     /// A page of entities of `table`.
@@ -33,49 +30,34 @@ impl<'a> Answer<'a> {
         self,
         table: &str,
         select: Option<&Select>,
-        entities: impl IntoIterator<Item = EntityView<'e>>,
+        mut entities: impl Iterator<Item = EntityView<'e>>,
     ) -> Vec<u8> {
-        let mut out = Vec::with_capacity(16_384);
-        match self.writer() {
-            Writer::Json(writer) => writer.entities(&mut out, table, select, entities),
-            Writer::Atom(writer) => writer.entities(&mut out, table, select, entities),
-        }
-        out
+        self.write(16_384, |writer, out| {
+            writer.entities(out, table, select, &mut entities);
+        })
     }
 
     /// One table.
     pub(crate) fn table(self, name: &str) -> Vec<u8> {
-        let mut out = Vec::with_capacity(256);
-        match self.writer() {
-            Writer::Json(writer) => writer.table(&mut out, name),
-            Writer::Atom(writer) => writer.table(&mut out, name),
-        }
-        out
+        self.write(256, |writer, out| writer.table(out, name))
     }
 
     /// A page of tables.
-    pub(crate) fn tables<'n>(self, names: impl IntoIterator<Item = &'n str>) -> Vec<u8> {
-        let mut out = Vec::with_capacity(4_096);
-        match self.writer() {
-            Writer::Json(writer) => writer.tables(&mut out, names),
-            Writer::Atom(writer) => writer.tables(&mut out, names),
+    pub(crate) fn tables<'n>(self, mut names: impl Iterator<Item = &'n str>) -> Vec<u8> {
+        self.write(4_096, |writer, out| writer.tables(out, &mut names))
+    }
+
+    /// A body for which there is room from the start.
+    fn write(self, room: usize, write: impl FnOnce(&dyn Writer, &mut Vec<u8>)) -> Vec<u8> {
+        let mut out = Vec::with_capacity(room);
+        let origin = self.origin;
+        match self.format {
+            Format::Json(metadata) => write(&JsonWriter { origin, metadata }, &mut out),
+            Format::Atom => {
+                let updated = DateTime::of(SystemTime::now());
+                write(&AtomWriter { origin, updated }, &mut out);
+            }
         }
         out
     }
-
-    fn writer(self) -> Writer<'a> {
-        let origin = self.origin;
-        match self.format {
-            Format::Json(metadata) => Writer::Json(JsonWriter { origin, metadata }),
-            Format::Atom => Writer::Atom(AtomWriter {
-                origin,
-                updated: self.now,
-            }),
-        }
-    }
-}
-
-enum Writer<'a> {
-    Json(JsonWriter<'a>),
-    Atom(AtomWriter<'a>),
 }

@@ -10,7 +10,7 @@ use crate::error::{Code, Result};
 use crate::head::Head;
 
 /// Where a query of entities goes on: behind this entity.
-pub(crate) fn read_keys(head: &Head) -> Result<Option<(String, String)>> {
+pub(crate) fn read_keys(head: &Head<'_>) -> Result<Option<(String, String)>> {
     let Some(partition_key) = head.query.get("NextPartitionKey") else {
         return Ok(None);
     };
@@ -19,7 +19,7 @@ pub(crate) fn read_keys(head: &Head) -> Result<Option<(String, String)>> {
 }
 
 /// Where a query of tables goes on: behind this table.
-pub(crate) fn read_table(head: &Head) -> Result<Option<String>> {
+pub(crate) fn read_table(head: &Head<'_>) -> Result<Option<String>> {
     head.query.get("NextTableName").map(decode).transpose()
 }
 

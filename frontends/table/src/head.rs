@@ -1,24 +1,27 @@
 //! What a request says before its body, as plain values: the part that authorization and routing
 //! read.
 
+use std::borrow::Cow;
 use std::net::IpAddr;
 
+use hyper::header::{HOST, HeaderName};
 use hyper::{HeaderMap, Method};
 
 use crate::address::SECONDARY;
+use crate::entity::Origin;
 
 /// A request without its body.
 #[derive(Clone, Debug)]
-pub(crate) struct Head {
+pub(crate) struct Head<'r> {
     /// As on the wire; `X-HTTP-Method` is not yet looked at.
     pub(crate) method: Method,
     /// The path as it was sent, percent-encoded.
-    pub(crate) path: String,
+    pub(crate) path: &'r str,
     /// The parameters of the query, decoded, in their order.
-    pub(crate) query: Query,
+    pub(crate) query: Query<'r>,
     pub(crate) headers: HeaderMap,
     /// The account that is addressed.
-    pub(crate) account: String,
+    pub(crate) account: &'r str,
     /// Whether the account stood in the path (`/account/table`) and not in the host.
     pub(crate) path_style: bool,
     /// Whether the service that is played knows Atom.
@@ -27,29 +30,43 @@ pub(crate) struct Head {
     pub(crate) peer: IpAddr,
 }
 
-impl Head {
+impl Head<'_> {
     /// Whether the request came to the account's second location.
     pub(crate) fn is_secondary(&self) -> bool {
         let account = if self.path_style {
             self.path.split('/').nth(1)
         } else {
-            self.header("host")
-                .and_then(|host| host.split(['.', ':']).next())
+            self.host().split(['.', ':']).next()
         };
         account.is_some_and(|account| account.ends_with(SECONDARY))
     }
 
     /// A header's text; none if it is missing or not text.
-    pub(crate) fn header(&self, name: &str) -> Option<&str> {
+    pub(crate) fn header(&self, name: &HeaderName) -> Option<&str> {
         self.headers.get(name)?.to_str().ok()
+    }
+
+    /// The host with its port, as the client names it.
+    pub(crate) fn host(&self) -> &str {
+        self.header(&HOST).unwrap_or_default()
+    }
+
+    /// Where the answer comes from, as the client knows it.
+    pub(crate) fn origin(&self) -> Origin<'_> {
+        Origin {
+            tls: self.tls,
+            host: self.host(),
+            account: self.account,
+            path_style: self.path_style,
+        }
     }
 }
 
 /// The decoded parameters of a query string.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Query(pub(crate) Vec<(String, String)>);
+pub(crate) struct Query<'r>(pub(crate) Vec<(Cow<'r, str>, Cow<'r, str>)>);
 
-impl Query {
+impl Query<'_> {
     /// The first value of a parameter. Names are compared exactly.
     pub(crate) fn get(&self, name: &str) -> Option<&str> {
         let mut pairs = self.0.iter();

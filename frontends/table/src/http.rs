@@ -11,7 +11,7 @@ use http_body_util::{BodyExt as _, Full};
 use hyper::body::{Body as _, Incoming};
 use hyper::header::{EXPECT, HOST, HeaderMap, HeaderValue};
 use hyper::service::service_fn;
-use hyper::{Request, Response};
+use hyper::{Method, Request, Response, Uri};
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use hyper_util::server::conn::auto;
 use tessera_frontend::{Activity, Connection, RequestId};
@@ -92,8 +92,9 @@ impl Peer {
         let id = request_uuid(running.id());
         // At this level only: a span costs every request more than looking up its entity does.
         let span = debug_span!("request", id = %running.id());
+        let uri = parts.uri;
         let reply = async {
-            let (head, resource) = self.head(parts);
+            let (head, resource) = self.head(parts.method, &uri, parts.headers);
             let asked = resource.and_then(|resource| Ok((resource, read?)));
             let reply = self.service.answer(&head, asked, id).await;
             let (Head { method, path, .. }, status) = (&head, reply.status.as_u16());
@@ -110,31 +111,36 @@ impl Peer {
 
     /// What the request says, and what it is about. If that is nothing here, the head still says
     /// how the client wants to be told.
-    fn head(&self, mut parts: hyper::http::request::Parts) -> (Head, Result<Resource>) {
+    fn head<'r>(
+        &'r self,
+        method: Method,
+        uri: &'r Uri,
+        mut headers: HeaderMap,
+    ) -> (Head<'r>, Result<Resource>) {
         // HTTP/2 has the host in the URL.
-        if let (None, Some(authority)) = (parts.headers.get(HOST), parts.uri.authority())
+        if let (Some(authority), false) = (uri.authority(), headers.contains_key(HOST))
             && let Ok(host) = HeaderValue::from_str(authority.as_str())
         {
-            parts.headers.insert(HOST, host);
+            headers.insert(HOST, host);
         }
-        let host = parts.headers.get(HOST).and_then(|host| host.to_str().ok());
-        let address = address::locate(host.unwrap_or_default(), parts.uri.path(), |name| {
-            self.service.authenticator.knows(name)
+        let host = headers.get(HOST).and_then(|host| host.to_str().ok());
+        let address = address::locate(host.unwrap_or_default(), uri.path(), |name| {
+            self.service.authenticator.account_name(name)
         });
-        let query = address::query(parts.uri.query().unwrap_or_default());
+        let query = address::query(uri.query().unwrap_or_default());
         let (account, path_style, resource) = match address {
             Ok(address) => (address.account, address.path_style, Ok(address.resource)),
-            Err(refusal) => (String::new(), true, Err(refusal)),
+            Err(refusal) => ("", true, Err(refusal)),
         };
         let (query, resource) = match query {
             Ok(query) => (query, resource),
             Err(refusal) => (Query::default(), Err(refusal)),
         };
         let head = Head {
-            method: parts.method,
-            path: parts.uri.path().to_owned(),
+            method,
+            path: uri.path(),
             query,
-            headers: parts.headers,
+            headers,
             account,
             path_style,
             speaks_atom: self.service.mode == Mode::Storage,

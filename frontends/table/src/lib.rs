@@ -16,6 +16,7 @@ mod failure;
 mod filter;
 mod handlers;
 mod head;
+mod header_names;
 mod http;
 mod model;
 mod operation;

@@ -5,11 +5,11 @@ use hyper::Method;
 use crate::address::{EntityAddress, Resource};
 use crate::error::{Code, Result, ServiceError};
 use crate::head::Head;
+use crate::header_names;
 
 /// Everything that can be asked for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Operation {
-    Preflight,
     GetServiceProperties,
     SetServiceProperties,
     GetServiceStats,
@@ -38,10 +38,7 @@ pub(crate) enum Update {
 
 impl Operation {
     /// The operation that `head` asks of `resource`.
-    pub(crate) fn of(head: &Head, resource: Resource) -> Result<Self> {
-        if head.method == Method::OPTIONS {
-            return Ok(Self::Preflight);
-        }
+    pub(crate) fn of(head: &Head<'_>, resource: Resource) -> Result<Self> {
         let verb = Verb::of(head)?;
         let comp = head.query.get("comp");
         let operation = match (verb, resource, comp) {
@@ -66,17 +63,12 @@ impl Operation {
         Ok(operation)
     }
 
-    /// Whether Table storage has it and Cosmos has not.
-    pub(crate) fn is_of_storage(&self) -> bool {
-        self.answers_xml() && *self != Self::Preflight
-    }
-
-    /// Whether its answers, refusals included, are XML whatever the client asks for.
+    /// Whether its answers, refusals included, are XML whatever the client asks for. Table storage
+    /// has these operations, and Cosmos has not.
     pub(crate) fn answers_xml(&self) -> bool {
         matches!(
             self,
-            Self::Preflight
-                | Self::GetServiceProperties
+            Self::GetServiceProperties
                 | Self::SetServiceProperties
                 | Self::GetServiceStats
                 | Self::GetAcl(_)
@@ -112,8 +104,8 @@ enum Verb {
 
 impl Verb {
     /// The method, or what `X-HTTP-Method` says behind a POST: some networks pass no other methods.
-    fn of(head: &Head) -> Result<Self> {
-        let tunnelled = head.header("x-http-method");
+    fn of(head: &Head<'_>) -> Result<Self> {
+        let tunnelled = head.header(&header_names::METHOD);
         let name = match (tunnelled, head.method == Method::POST) {
             (None, _) => head.method.as_str(),
             (Some(name), true) => name,
@@ -148,16 +140,16 @@ mod tests {
         }
         let head = Head {
             method: method.parse().unwrap(),
-            path: path.to_owned(),
+            path,
             query: address::query(query).unwrap(),
             headers,
-            account: "a".to_owned(),
+            account: "a",
             path_style: true,
             speaks_atom: true,
             tls: false,
             peer: IpAddr::V4(Ipv4Addr::LOCALHOST),
         };
-        let address = address::locate("x", path, |_| true).unwrap();
+        let address = address::locate("x", path, |_| Some("a")).unwrap();
         let found = Operation::of(&head, address.resource);
         assert_eq!(found, expected, "{method} {target}");
     }
@@ -210,7 +202,6 @@ mod tests {
         );
         let properties = "/a/?restype=service&comp=properties";
         check("PUT", properties, None, Ok(Operation::SetServiceProperties));
-        check("OPTIONS", "/a/t", None, Ok(Operation::Preflight));
         check("POST", "/a/$batch", None, Ok(Operation::Batch));
     }
 

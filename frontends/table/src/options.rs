@@ -1,25 +1,34 @@
 //! What a client asks of the answer: its format, its detail, and whether it wants one at all.
 
-use hyper::header::HeaderValue;
+use hyper::header::{ACCEPT, CONTENT_TYPE, HeaderValue};
 
-use crate::entity::{DateTime, Metadata, Select};
+use crate::entity::{Metadata, Select};
 use crate::error::{Code, Result};
 use crate::head::Head;
+use crate::header_names;
 use crate::reply::ErrorForm;
 
 /// Atom was dropped from Table storage with this version of the protocol; Cosmos never had it.
 const FIRST_VERSION_WITHOUT_ATOM: &str = "2015-12-11";
 
-/// Refuses a version of the protocol that is none: they are named by dates.
-pub(crate) fn check_version(head: &Head) -> Result<()> {
-    let is_date = |version: &str| version.len() == 10 && DateTime::parse(version).is_some();
-    match head.header("x-ms-version") {
-        Some(version) if !is_date(version) => {
+/// Refuses a version of the protocol that is none.
+pub(crate) fn check_version(head: &Head<'_>) -> Result<()> {
+    match head.header(&header_names::VERSION) {
+        Some(version) if !is_version(version) => {
             let why = format!("x-ms-version is '{version}', and must be a date such as 2019-02-02");
             Err(Code::InvalidHeaderValue.because(why))
         }
         _ => Ok(()),
     }
+}
+
+/// Whether this could name a version of the protocol: they are dates, which sort as text.
+pub(crate) fn is_version(text: &str) -> bool {
+    text.len() == "2015-04-05".len()
+        && text.bytes().zip(0..).all(|(byte, index)| match index {
+            4 | 7 => byte == b'-',
+            _ => byte.is_ascii_digit(),
+        })
 }
 
 /// The format of a body.
@@ -31,8 +40,8 @@ pub(crate) enum Format {
 
 impl Format {
     /// The format that the answer shall have. `$format` counts more than `Accept`.
-    pub(crate) fn of_answer(head: &Head) -> Result<Self> {
-        let asked = head.query.get("$format").or(head.header("accept"));
+    pub(crate) fn of_answer(head: &Head<'_>) -> Result<Self> {
+        let asked = head.query.get("$format").or(head.header(&ACCEPT));
         let Some(asked) = asked else {
             return Ok(Self::Json(Metadata::Minimal));
         };
@@ -56,15 +65,15 @@ impl Format {
     }
 
     /// The format in which the request's body is.
-    pub(crate) fn of_body(head: &Head) -> Result<Self> {
-        match head.header("content-type") {
+    pub(crate) fn of_body(head: &Head<'_>) -> Result<Self> {
+        match head.header(&CONTENT_TYPE) {
             Some(sent) if sent.contains("atom") => Self::atom(head),
             _ => Ok(Self::Json(Metadata::None)),
         }
     }
 
-    fn atom(head: &Head) -> Result<Self> {
-        let version = head.header("x-ms-version").unwrap_or_default();
+    fn atom(head: &Head<'_>) -> Result<Self> {
+        let version = head.header(&header_names::VERSION).unwrap_or_default();
         if head.speaks_atom && version < FIRST_VERSION_WITHOUT_ATOM {
             Ok(Self::Atom)
         } else {
@@ -104,7 +113,7 @@ fn json_level(media_type: &str) -> Option<Metadata> {
 }
 
 /// In which form a refusal is sent to this client, if its operation answers tables and entities.
-pub(crate) fn error_form(head: &Head) -> ErrorForm {
+pub(crate) fn error_form(head: &Head<'_>) -> ErrorForm {
     match Format::of_answer(head) {
         Ok(Format::Atom) => ErrorForm::Atom,
         _ => ErrorForm::Json,
@@ -120,8 +129,8 @@ pub(crate) enum Prefer {
 
 impl Prefer {
     /// What the request says, if it does.
-    pub(crate) fn of(head: &Head) -> Option<Self> {
-        match head.header("prefer")? {
+    pub(crate) fn of(head: &Head<'_>) -> Option<Self> {
+        match head.header(&header_names::PREFER)? {
             "return-content" => Some(Self::ReturnContent),
             "return-no-content" => Some(Self::ReturnNoContent),
             _ => None,
@@ -137,7 +146,7 @@ impl Prefer {
 }
 
 /// `$top`, if given: 0 to `limit`, and no limit of the service's own where it has none.
-pub(crate) fn top(head: &Head, limit: Option<usize>) -> Result<Option<usize>> {
+pub(crate) fn top(head: &Head<'_>, limit: Option<usize>) -> Result<Option<usize>> {
     let Some(text) = head.query.get("$top") else {
         return Ok(None);
     };
@@ -151,6 +160,6 @@ pub(crate) fn top(head: &Head, limit: Option<usize>) -> Result<Option<usize>> {
 }
 
 /// `$select`; none if everything is asked for.
-pub(crate) fn select(head: &Head) -> Result<Option<Select>> {
+pub(crate) fn select(head: &Head<'_>) -> Result<Option<Select>> {
     Select::parse(head.query.get("$select").unwrap_or_default())
 }

@@ -3,7 +3,7 @@
 
 use bytes::Bytes;
 use http_body_util::Full;
-use hyper::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderName, HeaderValue, SERVER};
+use hyper::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderName, HeaderValue, RETRY_AFTER, SERVER};
 use hyper::{HeaderMap, Response, StatusCode};
 use quick_xml::escape::escape;
 use serde::Serialize;
@@ -12,6 +12,7 @@ use uuid::Uuid;
 
 use crate::entity::DateTime;
 use crate::error::ServiceError;
+use crate::header_names;
 use crate::tables::Mode;
 
 /// The version of the service's protocol that answers claim. Older ones are asked for in the same
@@ -20,8 +21,6 @@ const SERVICE_VERSION: HeaderValue = HeaderValue::from_static("2026-06-06");
 
 const JSON_ERROR: HeaderValue =
     HeaderValue::from_static("application/json;odata=minimalmetadata;streaming=true;charset=utf-8");
-/// What a request cost, which Cosmos says in every answer.
-const REQUEST_CHARGE: HeaderName = HeaderName::from_static("x-ms-request-charge");
 const XML: HeaderValue = HeaderValue::from_static("application/xml");
 
 /// One answer.
@@ -61,7 +60,7 @@ impl Reply {
 
     /// The same answer with one header more. A value that HTTP cannot carry is left out.
     #[must_use]
-    pub(crate) fn with(mut self, name: HeaderName, value: &str) -> Self {
+    pub(crate) fn with(mut self, name: &HeaderName, value: &str) -> Self {
         if let Ok(value) = HeaderValue::from_str(value) {
             self.headers.insert(name, value);
         }
@@ -88,10 +87,10 @@ impl Reply {
         };
         let mut reply = Self::new(error.status(), content_type, body).costing(error.charge);
         let headers = &mut reply.headers;
-        headers.insert("x-ms-error-code", HeaderValue::from_static(code));
+        headers.insert(&header_names::ERROR_CODE, HeaderValue::from_static(code));
         if let Some(wait) = error.retry_after_ms {
-            headers.insert("x-ms-retry-after-ms", wait.into());
-            headers.insert("retry-after", wait.div_ceil(1_000).into());
+            headers.insert(&header_names::RETRY_AFTER_MS, wait.into());
+            headers.insert(RETRY_AFTER, wait.div_ceil(1_000).into());
         }
         reply
     }
@@ -99,22 +98,24 @@ impl Reply {
     /// Adds what every answer carries.
     pub(crate) fn stamp(&mut self, mode: Mode, id: Uuid, client_request_id: Option<&HeaderValue>) {
         let headers = &mut self.headers;
-        headers.insert("x-ms-version", SERVICE_VERSION);
+        headers.insert(&header_names::VERSION, SERVICE_VERSION);
         headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));
         headers.insert(SERVER, HeaderValue::from_static("Tessera-Table"));
         headers.insert(
-            "x-content-type-options",
+            &header_names::CONTENT_TYPE_OPTIONS,
             HeaderValue::from_static("nosniff"),
         );
         if let Ok(id) = HeaderValue::from_str(id.hyphenated().encode_lower(&mut [0; 36])) {
-            headers.insert("x-ms-request-id", id);
+            headers.insert(&header_names::REQUEST_ID, id);
         }
         if mode == Mode::Cosmos {
             let units = format!("{:.2}", self.charge.request_units());
-            headers.extend(HeaderValue::from_str(&units).map(|units| (REQUEST_CHARGE, units)));
+            if let Ok(units) = HeaderValue::from_str(&units) {
+                headers.insert(&header_names::REQUEST_CHARGE, units);
+            }
         }
         if let Some(id) = client_request_id {
-            headers.insert("x-ms-client-request-id", id.clone());
+            headers.insert(&header_names::CLIENT_REQUEST_ID, id.clone());
         }
     }
 

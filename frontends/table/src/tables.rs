@@ -1,7 +1,8 @@
 //! Tables: their names, what is kept of each, and creating, listing and deleting them.
 
+use bytes::Bytes;
 use serde::{Deserialize, Serialize};
-use tessera_core::definition::{Definition, NewContainer};
+use tessera_core::definition::NewContainer;
 use tessera_core::name::ContainerName;
 use tessera_core::{Error, Store};
 
@@ -20,18 +21,14 @@ pub(crate) struct TableRecord {
 }
 
 impl TableRecord {
-    pub(crate) fn read(definition: &Definition) -> Result<Self> {
-        serde_json::from_slice(&definition.schema).map_err(|error| {
-            tracing::error!(%error, "a table's record cannot be read");
-            Code::InternalError.into()
-        })
+    pub(crate) fn read(schema: &[u8]) -> tessera_core::Result<Self> {
+        let record = serde_json::from_slice(schema);
+        record.map_err(|error| Error::Corrupt(format!("the record of a table: {error}")))
     }
 
-    pub(crate) fn write(&self) -> Result<Vec<u8>> {
-        serde_json::to_vec(self).map_err(|error| {
-            tracing::error!(%error, "a table's record cannot be written");
-            Code::InternalError.into()
-        })
+    pub(crate) fn write(&self) -> tessera_core::Result<Bytes> {
+        let record = serde_json::to_vec(self).map(Bytes::from);
+        record.map_err(|error| Error::Internal(format!("the record of a table: {error}")))
     }
 }
 
@@ -116,7 +113,7 @@ pub(crate) async fn create(
         policies: Vec::new(),
     };
     let new = NewContainer {
-        schema: record.write()?.into(),
+        schema: record.write()?,
         indexes: indexes(),
         provisioned,
         counts_logical_partitions: true,
@@ -133,7 +130,7 @@ pub(crate) async fn create(
 pub(crate) async fn find(store: &Store, container: &ContainerName) -> Result<TableRecord> {
     let mut transaction = store.begin().await?;
     let container = transaction.container(container).await?;
-    TableRecord::read(&container.definition)
+    Ok(TableRecord::read(&container.definition.schema)?)
 }
 
 /// Deletes a table with all its entities.
@@ -150,9 +147,14 @@ pub(crate) async fn set_policies(
     container: &ContainerName,
     policies: Vec<AccessPolicy>,
 ) -> Result<()> {
-    let mut record = find(store, container).await?;
-    record.policies = policies;
-    store.set_schema(container, record.write()?.into()).await?;
+    let altered = store.alter_schema(container, move |schema| {
+        let record = TableRecord {
+            policies: policies.clone(),
+            ..TableRecord::read(schema)?
+        };
+        record.write()
+    });
+    altered.await?;
     Ok(())
 }
 

@@ -90,7 +90,7 @@ impl<'a> Plan<'a> {
             ranges: writes.range_deletes().iter().map(Bounds::new).collect(),
             ..Self::default()
         };
-        for key in writes.guards() {
+        for key in writes.guards().keys() {
             // A written key is checked by being written.
             if !writes.writes().contains_key(key) {
                 plan.guard(key, seen.is_present(key));

@@ -47,9 +47,9 @@ impl Authenticator {
         }
     }
 
-    /// Whether there is an account of this name.
-    pub(crate) fn knows(&self, account: &str) -> bool {
-        self.accounts.find(account).is_some()
+    /// The name of the account that has this name; none if there is no such.
+    pub(crate) fn account_name(&self, name: &str) -> Option<&str> {
+        self.accounts.find(name).map(|account| &*account.name)
     }
 
     /// The value of the `WWW-Authenticate` header that belongs to every answer with status 401.
@@ -76,10 +76,10 @@ enum Credentials<'h> {
 /// Checks the credentials of a request, whichever kind it has.
 pub(crate) fn authenticate<'h>(
     authenticator: &Authenticator,
-    head: &'h Head,
+    head: &'h Head<'_>,
     now: SystemTime,
 ) -> Result<Claim<'h>> {
-    let account = authenticator.accounts.find(&head.account).ok_or_else(|| {
+    let account = authenticator.accounts.find(head.account).ok_or_else(|| {
         let message = format!(
             "The specified resource does not exist: this server has no account '{}'.",
             head.account
@@ -103,17 +103,17 @@ pub(crate) fn authenticate<'h>(
     }
 }
 
-fn by_sas<'h>(head: &'h Head, account: &Account) -> Result<Claim<'h>> {
+fn by_sas<'h>(head: &'h Head<'_>, account: &Account) -> Result<Claim<'h>> {
     Ok(Claim(Credentials::Sas(Sas::verify(head, account)?)))
 }
 
 fn by_header<'h>(
     authenticator: &Authenticator,
-    head: &'h Head,
+    head: &'h Head<'_>,
     account: &Account,
     now: SystemTime,
 ) -> Result<Claim<'h>> {
-    let header = head.header(AUTHORIZATION.as_str());
+    let header = head.header(&AUTHORIZATION);
     let (scheme, credentials) = header
         .and_then(|header| header.split_once(' '))
         .ok_or(Code::InvalidAuthenticationInfo)?;
@@ -153,7 +153,7 @@ impl Claim<'_> {
     pub(crate) fn grant(
         &self,
         policy: Option<&AccessPolicy>,
-        head: &Head,
+        head: &Head<'_>,
         now: SystemTime,
     ) -> Result<Grant> {
         match &self.0 {
@@ -165,11 +165,11 @@ impl Claim<'_> {
 }
 
 /// The part of the path that follows the account, with its slash.
-fn after_account(head: &Head) -> &str {
+fn after_account<'r>(head: &Head<'r>) -> &'r str {
     if !head.path_style {
-        return &head.path;
+        return head.path;
     }
-    let account = head.path.strip_prefix('/').unwrap_or(&head.path);
+    let account = head.path.strip_prefix('/').unwrap_or(head.path);
     account.find('/').map_or("", |slash| {
         account.split_at_checked(slash).map_or("", |(_, rest)| rest)
     })
@@ -309,8 +309,9 @@ mod tests {
             ),
         ) {
             let mut head = head("GET /devstoreaccount1/x", &[("x-ms-date", &date)]);
-            head.path.push_str(&path);
-            head.query.0 = query;
+            let path = format!("{}{path}", head.path);
+            head.path = &path;
+            head.query.0 = query.into_iter().map(|(name, value)| (name.into(), value.into())).collect();
             head.tls = true;
             if let Some(header) = header {
                 head.headers.insert(AUTHORIZATION, header.parse().unwrap());

@@ -4,8 +4,6 @@
 use std::net::IpAddr;
 use std::time::SystemTime;
 
-use smallvec::SmallVec;
-
 use super::accounts::Account;
 use super::grant::{Grant, KeyRange, Letters, Scope};
 use super::signature::Signature;
@@ -13,6 +11,7 @@ use super::{after_account, failed};
 use crate::entity::DateTime;
 use crate::error::{Code, Result, ServiceError};
 use crate::head::{Head, Query};
+use crate::options::is_version;
 use crate::service::AccessPolicy;
 
 const MALFORMED: &str = "Signature fields not well formed.";
@@ -27,7 +26,7 @@ pub(super) struct Sas<'h> {
 
 impl<'h> Sas<'h> {
     /// Checks that the account signed the parameters of the query.
-    pub(super) fn verify(head: &'h Head, account: &Account) -> Result<Self> {
+    pub(super) fn verify(head: &'h Head<'_>, account: &Account) -> Result<Self> {
         let fields = Fields::read(&head.query)?;
         let signature = fields.sig.and_then(Signature::parse);
         let signature = signature.ok_or_else(|| failed(MALFORMED))?;
@@ -44,18 +43,16 @@ impl<'h> Sas<'h> {
             let table = fields.tn.or_else(|| table_in_path(head));
             Some(table.ok_or_else(|| failed("tn is mandatory. Cannot be empty."))?)
         };
-        let lowercase;
         let text = match table {
             None => account_string_to_sign(&fields, version, &account.name)?,
             Some(table) => {
-                lowercase = table.to_ascii_lowercase();
+                let lowercase = table.to_ascii_lowercase();
                 table_string_to_sign(&fields, version, &account.name, &lowercase)
             }
         };
         if !account.signed(&text, &signature) {
             return Err(failed(format!(
-                "Signature did not match. String to sign used was '{}'.",
-                text.concat()
+                "Signature did not match. String to sign used was '{text}'."
             )));
         }
         Ok(Self { fields, table })
@@ -70,7 +67,7 @@ impl<'h> Sas<'h> {
     pub(super) fn grant(
         &self,
         policy: Option<&AccessPolicy>,
-        head: &Head,
+        head: &Head<'_>,
         now: SystemTime,
     ) -> Result<Grant> {
         let terms = self.terms(policy)?;
@@ -174,7 +171,7 @@ fields! {
 }
 
 impl<'h> Fields<'h> {
-    fn read(query: &'h Query) -> Result<Self> {
+    fn read(query: &'h Query<'_>) -> Result<Self> {
         let mut fields = Self::default();
         for (name, value) in &query.0 {
             let Some(field) = fields.field(name) else {
@@ -209,70 +206,54 @@ impl<'h> Fields<'h> {
     }
 }
 
-/// The pieces of a text that is signed; all but the last line end in a line break.
-type Text<'a> = SmallVec<[&'a str; 32]>;
+/// Room for what is signed of most requests.
+const TEXT_BYTES: usize = 256;
 
-fn lines<'a>(text: &mut Text<'a>, values: &[Option<&'a str>]) {
+/// Adds values to a text that is signed, each on a line of its own.
+fn put_lines(text: &mut String, values: &[Option<&str>]) {
     for value in values {
-        text.extend([value.unwrap_or_default(), "\n"]);
+        text.push_str(value.unwrap_or_default());
+        text.push('\n');
     }
 }
 
-fn account_string_to_sign<'a>(
-    fields: &Fields<'a>,
-    version: &'a str,
-    account: &'a str,
-) -> Result<Text<'a>> {
+fn account_string_to_sign(fields: &Fields<'_>, version: &str, account: &str) -> Result<String> {
     // Account signatures came with 2015-04-05.
     if version < "2015-04-05" {
         return Err(failed("sv is older than account signatures are."));
     }
-    let mut text = Text::new();
-    lines(
+    let mut text = String::with_capacity(TEXT_BYTES);
+    put_lines(
         &mut text,
         &[Some(account), fields.sp, fields.ss, fields.srt],
     );
-    lines(&mut text, &[fields.st, fields.se, fields.sip, fields.spr]);
-    lines(&mut text, &[Some(version)]);
+    put_lines(&mut text, &[fields.st, fields.se, fields.sip, fields.spr]);
+    put_lines(&mut text, &[Some(version)]);
     if version >= "2020-12-06" {
-        lines(&mut text, &[fields.ses]);
+        put_lines(&mut text, &[fields.ses]);
     }
     Ok(text)
 }
 
-fn table_string_to_sign<'a>(
-    fields: &Fields<'a>,
-    version: &'a str,
-    account: &'a str,
-    table: &'a str,
-) -> Text<'a> {
-    let mut text = Text::new();
-    lines(&mut text, &[fields.sp, fields.st, fields.se]);
+fn table_string_to_sign(fields: &Fields<'_>, version: &str, account: &str, table: &str) -> String {
+    let mut text = String::with_capacity(TEXT_BYTES);
+    put_lines(&mut text, &[fields.sp, fields.st, fields.se]);
     if version >= "2015-02-21" {
-        text.push("/table");
+        text.push_str("/table");
     }
     text.extend(["/", account, "/", table, "\n"]);
-    lines(&mut text, &[fields.si]);
+    put_lines(&mut text, &[fields.si]);
     if version >= "2015-04-05" {
-        lines(&mut text, &[fields.sip, fields.spr]);
+        put_lines(&mut text, &[fields.sip, fields.spr]);
     }
-    lines(&mut text, &[Some(version)]);
-    lines(&mut text, &[fields.spk, fields.srk, fields.epk]);
+    put_lines(&mut text, &[Some(version)]);
+    put_lines(&mut text, &[fields.spk, fields.srk, fields.epk]);
     text.extend(fields.erk);
     text
 }
 
-/// Versions are dates, which sort as text.
-fn is_version(text: &str) -> bool {
-    text.len() == "2015-04-05".len()
-        && text.bytes().zip(0..).all(|(byte, index)| match index {
-            4 | 7 => byte == b'-',
-            _ => byte.is_ascii_digit(),
-        })
-}
-
 /// The table in paths such as `/account/table(...)`.
-fn table_in_path(head: &Head) -> Option<&str> {
+fn table_in_path<'r>(head: &Head<'r>) -> Option<&'r str> {
     let name = after_account(head).strip_prefix('/')?;
     let end = name.find(|symbol: char| !symbol.is_ascii_alphanumeric());
     let (table, rest) = name.split_at_checked(end.unwrap_or(name.len()))?;
@@ -352,19 +333,19 @@ mod tests {
     const TABLE_BY_POLICY: &str = "sv=2019-02-02&si=someacl&tn=MyTable\
          &sig=fuZDcg6FaXwQcE1ICQ3gYWPdHpSIUQJi5HAdP3s9icQ%3D";
 
-    fn request(query: &str) -> Head {
+    fn request(query: &str) -> Head<'static> {
         head(
             &format!("GET /devstoreaccount1/mytable()?$top=1&{query}"),
             &[],
         )
     }
 
-    fn verify(head: &Head) -> Result<Sas<'_>> {
+    fn verify<'h>(head: &'h Head<'_>) -> Result<Sas<'h>> {
         let accounts = Accounts::emulator();
         Sas::verify(head, accounts.find("devstoreaccount1").unwrap())
     }
 
-    fn grant(head: &Head, policy: Option<&AccessPolicy>, now: &str) -> Result<Grant> {
+    fn grant(head: &Head<'_>, policy: Option<&AccessPolicy>, now: &str) -> Result<Grant> {
         verify(head)?.grant(policy, head, at(now))
     }
 

@@ -3,6 +3,7 @@
 
 use std::time::{Duration, SystemTime};
 
+use hyper::header::{CONTENT_TYPE, DATE};
 use percent_encoding::percent_decode_str;
 use smallvec::{SmallVec, smallvec};
 use time::OffsetDateTime;
@@ -13,6 +14,7 @@ use super::signature::Signature;
 use super::{after_account, failed};
 use crate::error::{Code, Result};
 use crate::head::Head;
+use crate::header_names::{CONTENT_MD5, MS_DATE};
 
 /// How far the date of a request may be from the time of its arrival.
 const SKEW_MAX: Duration = Duration::from_secs(15 * 60);
@@ -28,7 +30,7 @@ pub(super) enum Scheme {
 pub(super) fn verify(
     scheme: Scheme,
     credentials: &str,
-    head: &Head,
+    head: &Head<'_>,
     account: &Account,
     now: SystemTime,
 ) -> Result<()> {
@@ -51,17 +53,16 @@ pub(super) fn verify(
     if texts.any(|text| account.signed(&text, &signature)) {
         return Ok(());
     }
-    let text = string_to_sign(scheme, date, head, [&account.name, &head.path, "", ""]);
+    let text = string_to_sign(scheme, date, head, [&account.name, head.path, "", ""]);
     Err(failed(format!(
         "The MAC signature found in the HTTP request is not the same as any computed signature. \
-         Server used following string to sign: '{}'.",
-        text.concat()
+         Server used following string to sign: '{text}'."
     )))
 }
 
 /// The date that the signature covers.
-fn signed_date(head: &Head) -> Option<&str> {
-    ["x-ms-date", "date"]
+fn signed_date<'h>(head: &'h Head<'_>) -> Option<&'h str> {
+    [&MS_DATE, &DATE]
         .into_iter()
         .find_map(|name| head.header(name).filter(|value| !value.is_empty()))
 }
@@ -113,8 +114,8 @@ type Resource<'a> = [&'a str; 4];
 
 /// The ways in which clients write the resource, the usual one first. Each names this resource
 /// and no other.
-fn resources<'a>(head: &'a Head, account: &'a str) -> SmallVec<[Resource<'a>; 6]> {
-    let mut resources: SmallVec<[Resource<'a>; 6]> = smallvec![[account, &head.path, "", ""]];
+fn resources<'a>(head: &'a Head<'_>, account: &'a str) -> SmallVec<[Resource<'a>; 6]> {
+    let mut resources: SmallVec<[Resource<'a>; 6]> = smallvec![[account, head.path, "", ""]];
     if head.path_style {
         let rest = after_account(head);
         let is_secondary = head.account != account;
@@ -156,19 +157,14 @@ fn is_unmistakable(rest: &str, account: &str) -> bool {
     !begins_with_account && !rest.starts_with("//")
 }
 
-/// The pieces of the text that is signed.
-fn string_to_sign<'a>(
-    scheme: Scheme,
-    date: &'a str,
-    head: &'a Head,
-    resource: Resource<'a>,
-) -> SmallVec<[&'a str; 16]> {
-    let mut text = SmallVec::new();
+/// The text that is signed.
+fn string_to_sign(scheme: Scheme, date: &str, head: &Head<'_>, resource: Resource<'_>) -> String {
+    let mut text = String::with_capacity(256);
     if scheme == Scheme::Full {
         let header = |name| head.header(name).unwrap_or_default();
         text.extend([head.method.as_str(), "\n"]);
-        text.extend([header("content-md5"), "\n"]);
-        text.extend([header("content-type"), "\n"]);
+        text.extend([header(&CONTENT_MD5), "\n"]);
+        text.extend([header(&CONTENT_TYPE), "\n"]);
     }
     text.extend([date, "\n", "/"]);
     text.extend(resource);
@@ -184,7 +180,7 @@ mod tests {
     use super::super::testing::{at, head};
     use super::*;
 
-    fn check(scheme: Scheme, head: &Head, signature: &str, now: &str) -> Result<()> {
+    fn check(scheme: Scheme, head: &Head<'_>, signature: &str, now: &str) -> Result<()> {
         let accounts = Accounts::emulator();
         let account = accounts.find("devstoreaccount1").unwrap();
         let credentials = format!("devstoreaccount1:{signature}");
@@ -250,7 +246,7 @@ mod tests {
         ),
     ];
 
-    fn captured((line, content_type, second, _): (&str, &str, &str, &str)) -> Head {
+    fn captured((line, content_type, second, _): (&str, &str, &str, &str)) -> Head<'static> {
         let date = format!("Mon, 16 Nov 2026 01:44:{second} GMT");
         let mut headers = vec![("x-ms-date", &*date), ("date", &*date)];
         if !content_type.is_empty() {
@@ -276,7 +272,7 @@ mod tests {
         let [row, ..] = CAPTURED else {
             panic!("there are captures")
         };
-        let refused = |changed: &Head, scheme| {
+        let refused = |changed: &Head<'_>, scheme| {
             let error = check(scheme, changed, row.3, "2026-11-16T01:44:09Z").unwrap_err();
             assert_eq!(error.code, Code::AuthenticationFailed);
             error.message
@@ -287,13 +283,13 @@ mod tests {
         changed.method = hyper::Method::PUT;
         refused(&changed, Scheme::Full);
         let mut changed = original.clone();
-        changed.path.push('x');
+        changed.path = "/devstoreaccount1/Tablesx";
         let message = refused(&changed, Scheme::Full);
         let signed = "'POST\n\napplication/json;odata=nometadata\nMon, 16 Nov 2026 01:44:03 GMT\n\
                       /devstoreaccount1/devstoreaccount1/Tablesx'";
         assert!(message.contains(signed), "{message}");
         let mut changed = original.clone();
-        changed.query.0.push(("comp".to_owned(), "acl".to_owned()));
+        changed.query.0.push(("comp".into(), "acl".into()));
         refused(&changed, Scheme::Full);
         for (name, value) in [
             ("content-type", "text/plain"),
@@ -312,7 +308,7 @@ mod tests {
         );
     }
 
-    const DATE: &str = "Mon, 16 Nov 2026 01:44:04 GMT";
+    const SIGNED_AT: &str = "Mon, 16 Nov 2026 01:44:04 GMT";
 
     #[test]
     fn other_ways_to_write_the_resource_are_accepted() {
@@ -343,14 +339,14 @@ mod tests {
             ("GET devstoreaccount1.host/Tables/", tables, true),
             ("GET devstoreaccount1.host/Tables()", tables, false),
         ] {
-            let head = head(line, &[("date", DATE)]);
+            let head = head(line, &[("date", SIGNED_AT)]);
             let result = check(Scheme::Lite, &head, signature, "2026-11-16T01:44:09Z");
             assert_eq!(result.is_ok(), expected, "{line}");
         }
         // Signed is `/devstoreaccount1/Tables?comp=x`, without a content type.
         let component = "0Vrn+F2b/kzNc0eDU59X35oYsoWAHXTe0/RBwstUBnI=";
         let line = "GET devstoreaccount1.host/Tables?restype=y&comp=x";
-        let head = head(line, &[("date", DATE)]);
+        let head = head(line, &[("date", SIGNED_AT)]);
         let result = check(Scheme::Full, &head, component, "2026-11-16T01:44:09Z");
         assert_eq!(result, Ok(()));
     }
@@ -375,7 +371,7 @@ mod tests {
 
     #[test]
     fn dates_must_be_near() {
-        let request = head("GET /devstoreaccount1/Tables", &[("date", DATE)]);
+        let request = head("GET /devstoreaccount1/Tables", &[("date", SIGNED_AT)]);
         let signature = "sqTflRZDFZ8erAw0+slVGBP2DXg/0behfNGVEZliAcQ=";
         for (now, expected) in [
             ("2026-11-16T01:29:04Z", None),
@@ -429,7 +425,7 @@ mod tests {
     fn malformed_credentials_are_refused() {
         let accounts = Accounts::emulator();
         let account = accounts.find("devstoreaccount1").unwrap();
-        let head = head("GET /devstoreaccount1/Tables", &[("date", DATE)]);
+        let head = head("GET /devstoreaccount1/Tables", &[("date", SIGNED_AT)]);
         let now = at("2026-11-16T01:44:09Z");
         for (credentials, code) in [
             ("", Code::InvalidAuthenticationInfo),

@@ -6,8 +6,8 @@ use std::io;
 use base64::display::Base64Display;
 use base64::engine::general_purpose::STANDARD;
 
-use super::view::{EntityView, Field, Origin, Select};
-use super::{DateTime, EntityLink, Etag, TableLink, Value};
+use super::view::{EntityView, Field, Select};
+use super::{DateTime, EntityLink, Etag, Origin, TableLink, Value, Writer};
 
 const DECLARATION: &str = r#"<?xml version="1.0" encoding="utf-8" standalone="yes"?>"#;
 const ATOM: &str = "http://www.w3.org/2005/Atom";
@@ -21,10 +21,9 @@ pub(crate) struct AtomWriter<'a> {
     pub(crate) updated: DateTime,
 }
 
-impl AtomWriter<'_> {
-    /// One entity.
-    pub(crate) fn entity(
-        self,
+impl Writer for AtomWriter<'_> {
+    fn entity(
+        &self,
         out: &mut Vec<u8>,
         table: &str,
         select: Option<&Select>,
@@ -36,44 +35,43 @@ impl AtomWriter<'_> {
         self.put_entity(out, table, select, entity);
     }
 
-    /// A page of entities.
-    pub(crate) fn entities<'e>(
-        self,
+    fn entities(
+        &self,
         out: &mut Vec<u8>,
         table: &str,
         select: Option<&Select>,
-        entities: impl IntoIterator<Item = EntityView<'e>>,
+        entities: &mut dyn Iterator<Item = EntityView<'_>>,
     ) {
         self.put_feed(out, table, entities, |out, entity| {
             self.put_entity(out, table, select, &entity);
         });
     }
 
-    /// One table.
-    pub(crate) fn table(self, out: &mut Vec<u8>, name: &str) {
+    fn table(&self, out: &mut Vec<u8>, name: &str) {
         put(out, DECLARATION);
         put(out, "<entry");
         self.put_namespaces(out);
         self.put_table(out, name);
     }
 
-    /// A page of tables.
-    pub(crate) fn tables<'n>(self, out: &mut Vec<u8>, names: impl IntoIterator<Item = &'n str>) {
+    fn tables(&self, out: &mut Vec<u8>, names: &mut dyn Iterator<Item = &str>) {
         self.put_feed(out, "Tables", names, |out, name| self.put_table(out, name));
     }
+}
 
+impl AtomWriter<'_> {
     /// A feed. What it calls goes on after the name in the opening tag of each entry.
     fn put_feed<T>(
         self,
         out: &mut Vec<u8>,
         set: &str,
-        items: impl IntoIterator<Item = T>,
+        items: impl Iterator<Item = T>,
         mut put_item: impl FnMut(&mut Vec<u8>, T),
     ) {
         put(out, DECLARATION);
         put(out, "<feed");
         self.put_namespaces(out);
-        let (base, set, updated) = (Escaped(self.origin.base), Escaped(set), self.updated);
+        let (base, set, updated) = (Escaped(self.origin), Escaped(set), self.updated);
         put(
             out,
             format_args!(
@@ -89,7 +87,7 @@ impl AtomWriter<'_> {
     }
 
     fn put_namespaces(self, out: &mut Vec<u8>) {
-        let base = Escaped(self.origin.base);
+        let base = Escaped(self.origin);
         put(
             out,
             format_args!(
@@ -131,7 +129,7 @@ impl AtomWriter<'_> {
         link: impl Display,
         put_properties: impl FnOnce(&mut Vec<u8>),
     ) {
-        let (base, account) = (Escaped(self.origin.base), Escaped(self.origin.account));
+        let (base, account) = (Escaped(self.origin), Escaped(self.origin.account));
         let (set, link, updated) = (Escaped(set), Escaped(link), self.updated);
         put(
             out,
@@ -245,8 +243,10 @@ mod tests {
     fn writer() -> AtomWriter<'static> {
         AtomWriter {
             origin: Origin {
-                base: BASE,
+                tls: false,
+                host: "127.0.0.1:10002",
                 account: "acct",
+                path_style: true,
             },
             updated: DateTime::parse("2026-11-17").unwrap(),
         }
@@ -317,7 +317,7 @@ mod tests {
     #[test]
     fn a_feed_of_tables() {
         check(
-            |out| writer().tables(out, ["t"]),
+            |out| writer().tables(out, &mut ["t"].into_iter()),
             r#"<?xml version="1.0" encoding="utf-8" standalone="yes"?>+
         <feed NAMESPACES><title type="text">Tables</title>+
         <id>http://127.0.0.1:10002/acct/Tables</id>
@@ -346,7 +346,8 @@ mod tests {
     fn a_feed_of_entities_has_an_entry_for_each() {
         let bytes = encode(&[]);
         let mut out = Vec::new();
-        writer().entities(&mut out, "tab", None, [entity(&bytes), entity(&bytes)]);
+        let mut entities = [entity(&bytes), entity(&bytes)].into_iter();
+        writer().entities(&mut out, "tab", None, &mut entities);
         let text = String::from_utf8(out).unwrap();
         assert_eq!(text.matches("<entry m:etag=").count(), 2);
         assert!(text.ends_with("</entry></feed>"), "{text}");

@@ -8,7 +8,7 @@ use time::{Date, Month, OffsetDateTime};
 const TICKS_PER_SECOND: i64 = 10_000_000;
 const DIGITS: usize = 7;
 /// The length of `2026-11-16T01:44:04.3937882Z`.
-const LENGTH: usize = 28;
+pub(super) const LENGTH: usize = 28;
 
 /// A moment in steps of 100 ns since 1970, negative before. The service knows 1601 to 9999.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -83,31 +83,35 @@ impl DateTime {
     }
 
     /// Writes all seven digits of the fraction. A moment outside the range becomes its end.
-    fn text(self, buffer: &mut [u8; LENGTH]) -> &str {
+    pub(super) fn text(self, buffer: &mut [u8; LENGTH]) -> &str {
         let ticks = self.clamp(Self::FIRST, Self::LAST).ticks;
         let moment = OffsetDateTime::from_unix_timestamp(ticks.div_euclid(TICKS_PER_SECOND))
             .unwrap_or(OffsetDateTime::UNIX_EPOCH);
-        let fields = [
-            (i64::from(moment.year()), 4, b'-'),
-            (i64::from(u8::from(moment.month())), 2, b'-'),
-            (i64::from(moment.day()), 2, b'T'),
-            (i64::from(moment.hour()), 2, b':'),
-            (i64::from(moment.minute()), 2, b':'),
-            (i64::from(moment.second()), 2, b'.'),
-            (ticks.rem_euclid(TICKS_PER_SECOND), DIGITS, b'Z'),
+        let year = moment.year().unsigned_abs();
+        let fraction = u32::try_from(ticks.rem_euclid(TICKS_PER_SECOND)).unwrap_or_default();
+        let [y1, y2] = two_digits(year / 100);
+        let [y3, y4] = two_digits(year);
+        let [m1, m2] = two_digits(u8::from(moment.month()));
+        let [d1, d2] = two_digits(moment.day());
+        let [h1, h2] = two_digits(moment.hour());
+        let [n1, n2] = two_digits(moment.minute());
+        let [s1, s2] = two_digits(moment.second());
+        let [_, f1] = two_digits(fraction / 1_000_000);
+        let [f2, f3] = two_digits(fraction / 10_000);
+        let [f4, f5] = two_digits(fraction / 100);
+        let [f6, f7] = two_digits(fraction);
+        *buffer = [
+            y1, y2, y3, y4, b'-', m1, m2, b'-', d1, d2, b'T', h1, h2, b':', n1, n2, b':', s1, s2,
+            b'.', f1, f2, f3, f4, f5, f6, f7, b'Z',
         ];
-        let mut slots = buffer.iter_mut().rev();
-        for (mut value, width, after) in fields.into_iter().rev() {
-            if let Some(slot) = slots.next() {
-                *slot = after;
-            }
-            for slot in slots.by_ref().take(width) {
-                *slot = b'0' + u8::try_from(value % 10).unwrap_or_default();
-                value /= 10;
-            }
-        }
         str::from_utf8(buffer).unwrap_or_default()
     }
+}
+
+/// The last two digits of a number.
+fn two_digits(number: impl Into<u32>) -> [u8; 2] {
+    let last_two = number.into() % 100;
+    [last_two / 10, last_two % 10].map(|digit| b'0' | digit.to_le_bytes()[0])
 }
 
 impl fmt::Display for DateTime {
@@ -119,12 +123,22 @@ impl fmt::Display for DateTime {
 /// Writes a moment without the zeros at the end of its fraction.
 pub(crate) struct Trimmed(DateTime);
 
+impl Trimmed {
+    /// The same as [`DateTime::text`], trimmed.
+    pub(super) fn text<'b>(&self, buffer: &'b mut [u8; LENGTH]) -> &'b str {
+        let digits = self.0.text(buffer).trim_end_matches('Z');
+        let length = digits.trim_end_matches('0').trim_end_matches('.').len();
+        if let Some(end) = buffer.get_mut(length) {
+            *end = b'Z';
+        }
+        let (text, _) = buffer.split_at(length + 1);
+        str::from_utf8(text).unwrap_or_default()
+    }
+}
+
 impl fmt::Display for Trimmed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let buffer = &mut [0; LENGTH];
-        let digits = self.0.text(buffer).trim_end_matches('Z');
-        f.write_str(digits.trim_end_matches('0').trim_end_matches('.'))?;
-        f.write_str("Z")
+        f.write_str(self.text(&mut [0; LENGTH]))
     }
 }
 

@@ -5,6 +5,7 @@ use std::fmt;
 use percent_encoding::percent_decode_str;
 
 use super::DateTime;
+use super::datetime::LENGTH;
 use crate::error::{Code, Result, ServiceError};
 
 /// Writes the tag of a version, such as `W/"datetime'2026-11-16T01%3A44%3A04.3937880Z'"`.
@@ -13,31 +14,27 @@ pub(crate) struct Etag(pub(crate) DateTime);
 
 impl fmt::Display for Etag {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        use fmt::Write as _;
-
-        let mut encoded = Colonless(f);
-        write!(encoded, "W/\"datetime'{}'\"", self.0)
-    }
-}
-
-/// Percent-encodes the colons of what it is given.
-struct Colonless<'a, 'b>(&'a mut fmt::Formatter<'b>);
-
-impl fmt::Write for Colonless<'_, '_> {
-    fn write_str(&mut self, text: &str) -> fmt::Result {
-        for (index, part) in text.split(':').enumerate() {
-            if index > 0 {
-                self.0.write_str("%3A")?;
-            }
-            self.0.write_str(part)?;
-        }
-        Ok(())
+        put_etag(f, self.0)
     }
 }
 
 /// The tag of a version, for a header.
 pub(crate) fn etag(version: DateTime) -> String {
-    Etag(version).to_string()
+    let mut tag = String::with_capacity(2 * LENGTH);
+    // Memory takes all that is written: this cannot fail.
+    put_etag(&mut tag, version).ok();
+    tag
+}
+
+fn put_etag(out: &mut impl fmt::Write, version: DateTime) -> fmt::Result {
+    out.write_str("W/\"datetime'")?;
+    for (index, part) in version.text(&mut [0; LENGTH]).split(':').enumerate() {
+        if index > 0 {
+            out.write_str("%3A")?;
+        }
+        out.write_str(part)?;
+    }
+    out.write_str("'\"")
 }
 
 /// Reads a tag that a client sent. A weak tag that names no time is well formed, and the tag of

@@ -3,7 +3,7 @@
 //!
 //! A body comes in through `json_read` or `atom_read`, both of which collect members for
 //! `incoming`; `validate` holds it to the limits; `stored` keeps the properties; `json_write` and
-//! `atom_write` send what is stored, seen through `view`.
+//! `atom_write`, each a `writer`, send what is stored, seen through `view`.
 
 mod atom_read;
 mod atom_write;
@@ -17,6 +17,7 @@ mod stored;
 mod validate;
 mod value;
 mod view;
+mod writer;
 
 pub(crate) use atom_write::AtomWriter;
 pub(crate) use datetime::DateTime;
@@ -27,4 +28,5 @@ pub(crate) use link::{EntityLink, TableLink};
 pub(crate) use stored::{Stored, encode, merge};
 pub(crate) use validate::Limits;
 pub(crate) use value::{EdmType, Value};
-pub(crate) use view::{EntityView, Origin, Select};
+pub(crate) use view::{EntityView, Select};
+pub(crate) use writer::{Origin, Writer};

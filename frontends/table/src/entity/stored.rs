@@ -76,6 +76,11 @@ impl<'a> Stored<'a> {
         Some(Self { properties })
     }
 
+    /// The bytes of the stored form.
+    pub(crate) fn byte_size(self) -> usize {
+        self.properties.len()
+    }
+
     /// The properties in their order.
     pub(crate) fn iter(self) -> impl Iterator<Item = (&'a str, Value<'a>)> {
         let mut rest = self.properties;

@@ -13,14 +13,6 @@ pub(super) const PARTITION_KEY: &str = "PartitionKey";
 pub(super) const ROW_KEY: &str = "RowKey";
 pub(super) const TIMESTAMP: &str = "Timestamp";
 
-/// Where the answer comes from, for the addresses in it.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Origin<'a> {
-    /// The address of the account, such as `http://127.0.0.1:10002/devstoreaccount1`.
-    pub(crate) base: &'a str,
-    pub(crate) account: &'a str,
-}
-
 /// An entity to send.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct EntityView<'a> {
@@ -42,6 +34,13 @@ pub(super) enum Field<'a> {
 }
 
 impl<'a> EntityView<'a> {
+    /// About as many bytes as it takes in an answer.
+    pub(crate) fn room(&self) -> usize {
+        const SYSTEM_FIELDS: usize = 128;
+        let properties = self.properties.byte_size();
+        SYSTEM_FIELDS + self.partition_key.len() + self.row_key.len() + properties * 5 / 4
+    }
+
     /// Calls with every field in the order of the answer: the system's first, or as selected.
     pub(super) fn for_each(&self, select: Option<&Select>, mut visit: impl FnMut(&str, Field<'a>)) {
         if let Some(select) = select {

@@ -13,7 +13,7 @@ use tessera_core::name::ContainerName;
 use tessera_core::throughput::Charge;
 
 use super::entities::{changed, read_change};
-use super::{Call, Service, entities, header_text};
+use super::{Call, Service, entities};
 use crate::address;
 use crate::batch::{self, Ids, Part, PartReply};
 use crate::change::Change;
@@ -27,20 +27,20 @@ use crate::reply::Reply;
 use crate::tables::{self, Mode};
 
 /// One operation of a batch.
-struct Step {
-    head: Head,
+struct Step<'p> {
+    head: Head<'p>,
     operation: Operation,
-    body: Bytes,
-    content_id: Option<String>,
+    body: &'p Bytes,
+    content_id: Option<&'p str>,
 }
 
 /// `POST /$batch`.
 pub(super) async fn run(call: &Call<'_>) -> Result<Reply> {
     call.service.limits().check_batch(call.body.len())?;
-    let content_type = header_text(&call.head.headers, CONTENT_TYPE.as_str());
+    let content_type = call.head.header(&CONTENT_TYPE).unwrap_or_default();
     let parts = batch::read(content_type, &call.body)?;
-    let steps: Result<Vec<Step>> = parts
-        .into_iter()
+    let steps: Result<Vec<Step<'_>>> = parts
+        .iter()
         .enumerate()
         .map(|(position, part)| step(call, part).map_err(|refusal| refusal.at(position)))
         .collect();
@@ -71,32 +71,34 @@ pub(super) async fn run(call: &Call<'_>) -> Result<Reply> {
 }
 
 fn multipart(content_type: &str, body: Vec<u8>) -> Reply {
-    let mut reply = Reply::empty(StatusCode::ACCEPTED).with(CONTENT_TYPE, content_type);
+    let mut reply = Reply::empty(StatusCode::ACCEPTED).with(&CONTENT_TYPE, content_type);
     reply.body = body.into();
     reply
 }
 
 /// What a part asks for. Its address may be whole or just a path.
-fn step(call: &Call<'_>, part: Part) -> Result<Step> {
+fn step<'p>(call: &Call<'p>, part: &'p Part) -> Result<Step<'p>> {
     let (host, path_and_query) = match part.target.split_once("://") {
         Some((_, rest)) => rest.split_once('/').unwrap_or((rest, "")),
         None => (
-            header_text(&call.head.headers, HOST.as_str()),
+            call.head.host(),
             part.target.strip_prefix('/').unwrap_or(&part.target),
         ),
     };
     let (path, query) = path_and_query
         .split_once('?')
         .unwrap_or((path_and_query, ""));
-    let known = |name: &str| name == call.head.account;
-    let address = address::locate(host, path, known)?;
-    let mut headers = part.headers;
+    let own_account = call.head.account;
+    let address = address::locate(host, path, |name| {
+        (name == own_account).then_some(own_account)
+    })?;
+    let mut headers = part.headers.clone();
     if let (false, Some(host)) = (headers.contains_key(HOST), call.head.headers.get(HOST)) {
         headers.insert(HOST, host.clone());
     }
     let head = Head {
-        method: part.method,
-        path: path.to_owned(),
+        method: part.method.clone(),
+        path,
         query: address::query(query)?,
         headers,
         account: address.account,
@@ -108,14 +110,14 @@ fn step(call: &Call<'_>, part: Part) -> Result<Step> {
     Ok(Step {
         operation: Operation::of(&head, address.resource)?,
         head,
-        body: part.body,
-        content_id: part.content_id,
+        body: &part.body,
+        content_id: part.content_id.as_deref(),
     })
 }
 
 /// A batch of one read.
-async fn read_one(call: &Call<'_>, steps: Vec<Step>) -> Result<Reply> {
-    let [step] = <[Step; 1]>::try_from(steps)
+async fn read_one(call: &Call<'_>, steps: Vec<Step<'_>>) -> Result<Reply> {
+    let [step] = <[Step<'_>; 1]>::try_from(steps)
         .map_err(|_| Code::InvalidInput.because("a batch holds either one query or changes"))?;
     let inner = Call {
         service: call.service,
@@ -142,22 +144,22 @@ async fn read_one(call: &Call<'_>, steps: Vec<Step>) -> Result<Reply> {
     Ok(multipart(&content_type, body).costing(charge))
 }
 
-async fn change_all(call: &Call<'_>, steps: &[Step]) -> Result<(Vec<PartReply>, Charge)> {
+async fn change_all(call: &Call<'_>, steps: &[Step<'_>]) -> Result<(Vec<PartReply>, Charge)> {
     let mut changes = Vec::with_capacity(steps.len());
     for (position, step) in steps.iter().enumerate() {
-        let change = read_change(call.service, &step.head, step.operation.clone(), &step.body);
+        let change = read_change(call.service, &step.head, step.operation.clone(), step.body);
         let change = change.map_err(|refusal| refusal.at(position))?;
         let allowed = call.grant.check(change.action());
         allowed.map_err(|refusal| refusal.at(position))?;
         changes.push(change);
     }
     check_group(call.service.mode, &changes)?;
-    let (stored, charge) = apply_all(call.service, &call.head.account, changes.into()).await?;
+    let (stored, charge) = apply_all(call.service, call.head.account, changes.into()).await?;
     let replies = steps.iter().zip(&stored);
     let replies: Result<_> = replies
         .map(|(step, (change, item))| {
-            let reply = changed(call.service, &step.head, change, item.as_ref())?;
-            Ok(part_reply(reply, step.content_id.clone()))
+            let reply = changed(&step.head, change, item.as_ref())?;
+            Ok(part_reply(reply, step.content_id))
         })
         .collect();
     Ok((replies?, charge))
@@ -246,11 +248,14 @@ const PART_HEADERS: [&str; 7] = [
     "x-ms-retry-after-ms",
 ];
 
-fn part_reply(reply: Reply, content_id: Option<String>) -> PartReply {
+fn part_reply(reply: Reply, content_id: Option<&str>) -> PartReply {
     let mut headers = vec![("DataServiceVersion", "3.0;".to_owned())];
     for name in PART_HEADERS {
-        let value = header_text(&reply.headers, name);
-        if !value.is_empty() {
+        let value = reply
+            .headers
+            .get(name)
+            .and_then(|value| value.to_str().ok());
+        if let Some(value) = value.filter(|value| !value.is_empty()) {
             headers.push((name, value.to_owned()));
         }
     }
@@ -258,6 +263,6 @@ fn part_reply(reply: Reply, content_id: Option<String>) -> PartReply {
         status: reply.status,
         headers,
         body: reply.body.into(),
-        content_id,
+        content_id: content_id.map(str::to_owned),
     }
 }

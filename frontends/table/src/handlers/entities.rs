@@ -4,11 +4,11 @@ use std::ops::Bound;
 use std::sync::Arc;
 
 use hyper::StatusCode;
-use hyper::header::{ETAG, HeaderName, LOCATION};
+use hyper::header::{ETAG, LOCATION};
 use tessera_core::item::Item;
 
 use super::tables::with_preference;
-use super::{Call, Service, answer, base_url};
+use super::{Call, Service, answer};
 use crate::address::EntityAddress;
 use crate::auth::{self, Action, EntityName};
 use crate::change::{Change, Condition, Kind, read_body};
@@ -18,6 +18,7 @@ use crate::error::{Code, Result, ServiceError};
 use crate::failure::Failure;
 use crate::filter::{self, Bounds, KeyRange, Piece};
 use crate::head::Head;
+use crate::header_names;
 use crate::model;
 use crate::operation::Operation;
 use crate::options::{self, Format, Prefer};
@@ -31,7 +32,7 @@ pub(super) async fn get(call: &Call<'_>, entity: &EntityAddress) -> Result<Reply
     call.allow(Action::ReadEntity(EntityName::of(entity)))?;
     let (service, head) = (call.service, call.head);
     let format = Format::of_answer(head)?;
-    let container = tables::container(service.mode, &head.account, &entity.table)?;
+    let container = tables::container(service.mode, head.account, &entity.table)?;
     let locator = model::locator(&entity.partition_key, &entity.row_key);
     let mut transaction = service.store.begin().await?;
     let container = transaction.container(&container).await?;
@@ -39,20 +40,14 @@ pub(super) async fn get(call: &Call<'_>, entity: &EntityAddress) -> Result<Reply
     let charge = transaction.meter().charge();
     let stored =
         stored.ok_or_else(|| ServiceError::from(Code::ResourceNotFound).costing(charge))?;
-    let reply = single(
-        service,
-        head,
-        (StatusCode::OK, format),
-        &entity.table,
-        &stored,
-    )?;
+    let reply = single(head, (StatusCode::OK, format), &entity.table, &stored)?;
     Ok(reply.costing(charge))
 }
 
 /// The change that an operation asks for.
 pub(super) fn read_change(
     service: &Service,
-    head: &Head,
+    head: &Head<'_>,
     operation: Operation,
     body: &[u8],
 ) -> Result<Change> {
@@ -90,7 +85,7 @@ pub(super) async fn change(call: &Call<'_>, operation: Operation) -> Result<Repl
         partition_key,
         row_key,
     } = &change.entity;
-    let name = Arc::new(tables::container(service.mode, &head.account, table)?);
+    let name = Arc::new(tables::container(service.mode, head.account, table)?);
     let locator = model::locator(partition_key, row_key);
     let limits = service.limits();
     let changed_items = [(&*name, &locator)];
@@ -108,23 +103,18 @@ pub(super) async fn change(call: &Call<'_>, operation: Operation) -> Result<Repl
     let outcome = outcome
         .await
         .map_err(|failure: Failure| ServiceError::from(failure))?;
-    let reply = changed(service, head, &change, outcome.value.as_ref())?;
+    let reply = changed(head, &change, outcome.value.as_ref())?;
     Ok(reply.costing(outcome.meter.charge()))
 }
 
 /// The answer to a change that was made.
-pub(super) fn changed(
-    service: &Service,
-    head: &Head,
-    change: &Change,
-    stored: Option<&Item>,
-) -> Result<Reply> {
+pub(super) fn changed(head: &Head<'_>, change: &Change, stored: Option<&Item>) -> Result<Reply> {
     let Some(stored) = stored else {
         return Ok(Reply::empty(StatusCode::NO_CONTENT));
     };
     let without_content = || {
         let etag = entity::etag(DateTime::from_version(stored.version));
-        Reply::empty(StatusCode::NO_CONTENT).with(ETAG, &etag)
+        Reply::empty(StatusCode::NO_CONTENT).with(&ETAG, &etag)
     };
     if !matches!(change.kind, Kind::Insert(_)) {
         return Ok(without_content());
@@ -132,30 +122,27 @@ pub(super) fn changed(
     let prefer = Prefer::of(head);
     let location = entity_url(head, &change.entity);
     let reply = if prefer == Some(Prefer::ReturnNoContent) {
-        without_content().with(HeaderName::from_static("dataserviceid"), &location)
+        without_content().with(&header_names::DATA_SERVICE_ID, &location)
     } else {
         let format = Format::of_answer(head)?;
         let created = (StatusCode::CREATED, format);
-        single(service, head, created, &change.entity.table, stored)?
+        single(head, created, &change.entity.table, stored)?
     };
-    Ok(with_preference(reply.with(LOCATION, &location), prefer))
+    Ok(with_preference(reply.with(&LOCATION, &location), prefer))
 }
 
 /// One entity as an answer.
 fn single(
-    service: &Service,
-    head: &Head,
+    head: &Head<'_>,
     (status, format): (StatusCode, Format),
     table: &str,
     stored: &Item,
 ) -> Result<Reply> {
     let select = options::select(head)?;
-    let base = base_url(head);
     let stored = StoredEntity::of(stored).ok_or(Code::InternalError)?;
-    let answer = answer(service, head, format, &base);
-    let body = answer.entity(table, select.as_ref(), stored.view());
+    let body = answer(head, format).entity(table, select.as_ref(), stored.view());
     let etag = entity::etag(stored.view().timestamp);
-    Ok(Reply::new(status, format.content_type(false), body).with(ETAG, &etag))
+    Ok(Reply::new(status, format.content_type(false), body).with(&ETAG, &etag))
 }
 
 /// `GET /table()`.
@@ -166,21 +153,19 @@ pub(super) async fn query(call: &Call<'_>, table: &str) -> Result<Reply> {
     let select = options::select(head)?;
     let query = entity_query(call, table)?;
     let page = query.run(&service.store).await?;
-    let base = base_url(head);
     let entities: Option<Vec<StoredEntity<'_>>> = page.items.iter().map(StoredEntity::of).collect();
     let entities = entities.ok_or(Code::InternalError)?;
     let views = entities.iter().map(|entity| *entity.view());
-    let answer = answer(service, head, format, &base);
-    let body = answer.entities(table, select.as_ref(), views);
+    let body = answer(head, format).entities(table, select.as_ref(), views);
     let mut reply = Reply::new(StatusCode::OK, format.content_type(true), body);
     if let Some(last) = page.continuation {
         for (name, key) in [
-            ("x-ms-continuation-nextpartitionkey", &last.partition_key),
-            ("x-ms-continuation-nextrowkey", &last.row_key),
+            (&header_names::NEXT_PARTITION_KEY, &last.partition_key),
+            (&header_names::NEXT_ROW_KEY, &last.row_key),
         ] {
             let key = std::str::from_utf8(key).map_err(|_| Code::InternalError)?;
             let token = continuation_header::encode(key);
-            reply = reply.with(HeaderName::from_static(name), &token);
+            reply = reply.with(name, &token);
         }
     }
     Ok(reply.costing(page.charge))
@@ -214,7 +199,7 @@ fn entity_query(call: &Call<'_>, table: &str) -> Result<EntityQuery> {
         }
     };
     Ok(EntityQuery {
-        container: tables::container(service.mode, &head.account, table)?,
+        container: tables::container(service.mode, head.account, table)?,
         filter,
         pieces,
         max_entities,
@@ -247,11 +232,11 @@ fn range_end(
     Some((partition_key.as_deref()?, row_key.as_deref()))
 }
 
-fn entity_url(head: &Head, entity: &EntityAddress) -> String {
+fn entity_url(head: &Head<'_>, entity: &EntityAddress) -> String {
     let link = EntityLink {
         table: &entity.table,
         partition_key: &entity.partition_key,
         row_key: &entity.row_key,
     };
-    format!("{}/{link}", base_url(head))
+    format!("{}/{link}", head.origin())
 }

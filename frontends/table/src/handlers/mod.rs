@@ -8,17 +8,18 @@ mod tables;
 use std::time::SystemTime;
 
 use bytes::Bytes;
-use hyper::header::{HOST, WWW_AUTHENTICATE};
-use hyper::{HeaderMap, StatusCode};
+use hyper::header::WWW_AUTHENTICATE;
+use hyper::{Method, StatusCode};
 use tessera_core::Store;
 use uuid::Uuid;
 
 use crate::address::Resource;
 use crate::answer::Answer;
 use crate::auth::{self, Action, Authenticator, Grant};
-use crate::entity::{DateTime, Limits, Origin};
+use crate::entity::{DateTime, Limits};
 use crate::error::{Code, Result, ServiceError};
 use crate::head::Head;
+use crate::header_names;
 use crate::operation::Operation;
 use crate::options::{self, Format};
 use crate::reply::{ErrorForm, Reply};
@@ -34,7 +35,7 @@ pub(crate) struct Service {
 /// One request on its way through an operation.
 pub(crate) struct Call<'a> {
     pub(crate) service: &'a Service,
-    pub(crate) head: &'a Head,
+    pub(crate) head: &'a Head<'a>,
     pub(crate) body: Bytes,
     pub(crate) grant: Grant,
     pub(crate) id: Uuid,
@@ -44,38 +45,51 @@ impl Service {
     /// Answers one request, if it could be read; refusals are answers too.
     pub(crate) async fn answer(
         &self,
-        head: &Head,
+        head: &Head<'_>,
         asked: Result<(Resource, Bytes)>,
         id: Uuid,
     ) -> Reply {
-        let mut form = options::error_form(head);
-        let asked = asked.and_then(|(resource, body)| Ok((Operation::of(head, resource)?, body)));
+        let mut answers_xml = head.method == Method::OPTIONS;
         let answered = match asked {
-            Ok((operation, body)) => {
-                if operation.answers_xml() {
-                    form = ErrorForm::Xml;
+            Ok(_) if answers_xml => account::preflight(self, head).await,
+            Ok((resource, body)) => match Operation::of(head, resource) {
+                Ok(operation) => {
+                    answers_xml = operation.answers_xml();
+                    self.run(head, operation, body, id).await
                 }
-                self.run(head, operation, body, id).await
-            }
+                Err(refusal) => Err(refusal),
+            },
             Err(refusal) => Err(refusal),
         };
         let mut reply = answered.unwrap_or_else(|refusal| {
+            let form = if answers_xml {
+                ErrorForm::Xml
+            } else {
+                options::error_form(head)
+            };
             let mut reply = Reply::refusal(&refusal, form, id, self.now());
             if reply.status == StatusCode::UNAUTHORIZED {
-                reply = reply.with(WWW_AUTHENTICATE, self.authenticator.challenge());
+                reply = reply.with(&WWW_AUTHENTICATE, self.authenticator.challenge());
             }
             reply
         });
-        reply.stamp(self.mode, id, head.headers.get("x-ms-client-request-id"));
+        reply.stamp(
+            self.mode,
+            id,
+            head.headers.get(&header_names::CLIENT_REQUEST_ID),
+        );
         account::add_cors_headers(self, head, &mut reply.headers).await;
         reply
     }
 
-    async fn run(&self, head: &Head, operation: Operation, body: Bytes, id: Uuid) -> Result<Reply> {
-        if operation == Operation::Preflight {
-            return account::preflight(self, head).await;
-        }
-        if self.mode == Mode::Cosmos && operation.is_of_storage() {
+    async fn run(
+        &self,
+        head: &Head<'_>,
+        operation: Operation,
+        body: Bytes,
+        id: Uuid,
+    ) -> Result<Reply> {
+        if self.mode == Mode::Cosmos && operation.answers_xml() {
             return Err(not_in_cosmos());
         }
         options::check_version(head)?;
@@ -87,7 +101,6 @@ impl Service {
             id,
         };
         match operation {
-            Operation::Preflight => account::preflight(self, head).await,
             Operation::GetServiceProperties => account::get_properties(&call).await,
             Operation::SetServiceProperties => account::set_properties(&call).await,
             Operation::GetServiceStats => account::get_stats(&call),
@@ -107,13 +120,13 @@ impl Service {
     }
 
     /// What the request may do. A signature may leave that to a policy stored with its table.
-    async fn authorize(&self, head: &Head) -> Result<Grant> {
+    async fn authorize(&self, head: &Head<'_>) -> Result<Grant> {
         let now = SystemTime::now();
         let claim = auth::authenticate(&self.authenticator, head, now)?;
         let policy = match claim.policy_name() {
             None => None,
             Some((table, id)) => {
-                let container = records::container(self.mode, &head.account, table)?;
+                let container = records::container(self.mode, head.account, table)?;
                 let record = records::find(&self.store, &container).await.ok();
                 record.and_then(|record| record.policies.into_iter().find(|policy| policy.id == id))
             }
@@ -147,29 +160,9 @@ fn not_in_cosmos() -> ServiceError {
 }
 
 /// Writes answers to this request.
-fn answer<'a>(service: &Service, head: &'a Head, format: Format, base: &'a str) -> Answer<'a> {
+fn answer<'a>(head: &'a Head<'_>, format: Format) -> Answer<'a> {
     Answer {
         format,
-        origin: Origin {
-            base,
-            account: &head.account,
-        },
-        now: service.now(),
+        origin: head.origin(),
     }
-}
-
-/// The URL of the account's service, as this client writes it.
-fn base_url(head: &Head) -> String {
-    let scheme = if head.tls { "https" } else { "http" };
-    let host = header_text(&head.headers, HOST.as_str());
-    if head.path_style {
-        format!("{scheme}://{host}/{}", head.account)
-    } else {
-        format!("{scheme}://{host}")
-    }
-}
-
-fn header_text<'a>(headers: &'a HeaderMap, name: &str) -> &'a str {
-    let value = headers.get(name).and_then(|value| value.to_str().ok());
-    value.unwrap_or_default()
 }

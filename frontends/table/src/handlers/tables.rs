@@ -1,15 +1,16 @@
 //! Operations on tables.
 
 use hyper::StatusCode;
-use hyper::header::{HeaderName, LOCATION};
+use hyper::header::LOCATION;
 
-use super::{Call, answer, base_url};
+use super::{Call, answer};
 use crate::auth::Action;
 use crate::change::read_body;
 use crate::continuation_header;
 use crate::entity::{TableLink, Value};
 use crate::error::{Code, Result};
 use crate::filter;
+use crate::header_names;
 use crate::model::API;
 use crate::options::{self, Format, Prefer};
 use crate::reply::Reply;
@@ -29,21 +30,18 @@ pub(super) async fn create(call: &Call<'_>) -> Result<Reply> {
     let name = body.into_table_name();
     let name = name.ok_or_else(|| Code::InvalidInput.because("the body must hold a TableName"))?;
     call.allow(Action::CreateTable)?;
-    let container = tables::container(mode, &call.head.account, &name)?;
+    let container = tables::container(mode, call.head.account, &name)?;
     let provisioned = throughput(call)?;
     tables::create(&call.service.store, &container, &name, provisioned).await?;
-    let base = base_url(call.head);
+    let location = format!("{}/{}", call.head.origin(), TableLink(&name));
     let prefer = Prefer::of(call.head);
     let reply = if prefer == Some(Prefer::ReturnNoContent) {
-        Reply::empty(StatusCode::NO_CONTENT).with(
-            HeaderName::from_static("dataserviceid"),
-            &entry_url(&base, &name),
-        )
+        Reply::empty(StatusCode::NO_CONTENT).with(&header_names::DATA_SERVICE_ID, &location)
     } else {
-        let body = answer(call.service, call.head, answer_format, &base).table(&name);
+        let body = answer(call.head, answer_format).table(&name);
         Reply::new(StatusCode::CREATED, answer_format.content_type(false), body)
     };
-    let reply = reply.with(LOCATION, &entry_url(&base, &name));
+    let reply = reply.with(&LOCATION, &location);
     Ok(with_preference(reply, prefer))
 }
 
@@ -52,7 +50,7 @@ fn throughput(call: &Call<'_>) -> Result<Option<u32>> {
     if call.service.mode == Mode::Storage {
         return Ok(None);
     }
-    let Some(text) = call.head.header("x-ms-offer-throughput") else {
+    let Some(text) = call.head.header(&header_names::OFFER_THROUGHPUT) else {
         return Ok(None);
     };
     let valid = |units: &u32| *units >= MIN_THROUGHPUT && units.is_multiple_of(100);
@@ -76,7 +74,7 @@ pub(super) async fn query(call: &Call<'_>) -> Result<Reply> {
         Some(last) => format!("{last}\0"),
         None => String::new(),
     };
-    let (store, account) = (&call.service.store, &call.head.account);
+    let (store, account) = (&call.service.store, call.head.account);
     let mut names = Vec::new();
     let mut next = None;
     'pages: loop {
@@ -85,7 +83,7 @@ pub(super) async fn query(call: &Call<'_>) -> Result<Reply> {
             .await?;
         let is_last = page.len() < MAX_TABLES;
         for (container, definition) in page {
-            let record = TableRecord::read(&definition)?;
+            let record = TableRecord::read(&definition.schema)?;
             if filter
                 .as_ref()
                 .is_none_or(|filter| filter::matches(filter, &record))
@@ -103,14 +101,13 @@ pub(super) async fn query(call: &Call<'_>) -> Result<Reply> {
         }
         from.push('\0');
     }
-    let base = base_url(call.head);
     let names = names.iter().map(String::as_str);
-    let body = answer(call.service, call.head, format, &base).tables(names);
+    let body = answer(call.head, format).tables(names);
     let reply = Reply::new(StatusCode::OK, format.content_type(true), body);
     Ok(match next {
         None => reply,
         Some(last) => reply.with(
-            HeaderName::from_static("x-ms-continuation-nexttablename"),
+            &header_names::NEXT_TABLE_NAME,
             &continuation_header::encode(last.trim_end_matches('\0')),
         ),
     })
@@ -126,29 +123,24 @@ impl filter::Properties for TableRecord {
 pub(super) async fn get(call: &Call<'_>, table: &str) -> Result<Reply> {
     call.allow(Action::QueryTables)?;
     let format = Format::of_answer(call.head)?;
-    let container = tables::container(call.service.mode, &call.head.account, table)?;
+    let container = tables::container(call.service.mode, call.head.account, table)?;
     let record = tables::find(&call.service.store, &container).await?;
-    let base = base_url(call.head);
-    let body = answer(call.service, call.head, format, &base).table(&record.name);
+    let body = answer(call.head, format).table(&record.name);
     Ok(Reply::new(StatusCode::OK, format.content_type(false), body))
 }
 
 /// `DELETE /Tables('name')`.
 pub(super) async fn delete(call: &Call<'_>, table: &str) -> Result<Reply> {
     call.allow(Action::DeleteTable)?;
-    let container = tables::container(call.service.mode, &call.head.account, table)?;
+    let container = tables::container(call.service.mode, call.head.account, table)?;
     tables::delete(&call.service.store, &container).await?;
     Ok(Reply::empty(StatusCode::NO_CONTENT))
-}
-
-fn entry_url(base: &str, table: &str) -> String {
-    format!("{base}/{}", TableLink(table))
 }
 
 /// Says which preference was followed, if the client stated one.
 pub(super) fn with_preference(reply: Reply, prefer: Option<Prefer>) -> Reply {
     match prefer {
         None => reply,
-        Some(prefer) => reply.with(HeaderName::from_static("preference-applied"), prefer.name()),
+        Some(prefer) => reply.with(&header_names::PREFERENCE_APPLIED, prefer.name()),
     }
 }

@@ -2,8 +2,10 @@
 //!
 //! They are kept and given back; nothing is logged or measured for them here.
 
+use bytes::Bytes;
 use hyper::header::HeaderName;
 use serde::{Deserialize, Serialize};
+use tessera_core::Error;
 
 use super::cors::CorsRule;
 use super::xml::{Element, document, leaf, nest, required};
@@ -69,6 +71,20 @@ impl Default for ServiceProperties {
 }
 
 impl ServiceProperties {
+    /// Reads the record of an account, which has none before anything was set.
+    pub(crate) fn read(record: Option<&[u8]>) -> tessera_core::Result<Self> {
+        let properties = record.map(serde_json::from_slice).transpose();
+        properties
+            .map(Option::unwrap_or_default)
+            .map_err(|error| Error::Corrupt(format!("the record of an account: {error}")))
+    }
+
+    /// The record of an account.
+    pub(crate) fn write(&self) -> tessera_core::Result<Bytes> {
+        let record = serde_json::to_vec(self).map(Bytes::from);
+        record.map_err(|error| Error::Internal(format!("the record of an account: {error}")))
+    }
+
     /// Changes what the update holds and leaves the rest.
     pub(crate) fn apply(&mut self, update: Update) {
         fn replace<T>(old: &mut T, new: Option<T>) {

@@ -138,10 +138,12 @@ impl Ask {
     fn all_headers(&self) -> impl Iterator<Item = (String, String)> + '_ {
         let date = httpdate::fmt_http_date(SystemTime::now());
         let path = self.path();
-        let path = path.split('?').next().unwrap();
+        let (path, query) = path.split_once('?').unwrap_or((&path, ""));
+        let component = query.split('&').find(|pair| pair.starts_with("comp="));
+        let component = component.map(|pair| format!("?{pair}")).unwrap_or_default();
         let mut mac: Hmac<Sha256> =
             Hmac::new_from_slice(&STANDARD.decode(&self.key).unwrap()).unwrap();
-        mac.update(format!("{date}\n/{}{path}", self.account).as_bytes());
+        mac.update(format!("{date}\n/{}{path}{component}", self.account).as_bytes());
         let signature = STANDARD.encode(mac.finalize().into_bytes());
         let own = [
             ("host", self.host()),

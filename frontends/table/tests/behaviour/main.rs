@@ -7,6 +7,7 @@ mod answer;
 mod ask;
 mod charges;
 mod cosmos;
+mod hesitant;
 mod http1;
 mod http2;
 mod races;

@@ -137,3 +137,64 @@ async fn of_many_who_create_the_same_table_one_does() {
     statuses.sort_unstable();
     assert_eq!(statuses, [201, 409, 409, 409, 409, 409, 409, 409]);
 }
+
+#[tokio::test]
+async fn two_partial_updates_of_the_properties_both_count() {
+    const TARGET: &str = "/?restype=service&comp=properties";
+    let service = Service::hesitant().await;
+    let set = |part: String| {
+        let mut set = ask("PUT", TARGET);
+        set.body = format!("<StorageServiceProperties>{part}</StorageServiceProperties>");
+        service.must(set)
+    };
+    let days = |days: usize| {
+        format!("<RetentionPolicy><Enabled>true</Enabled><Days>{days}</Days></RetentionPolicy>")
+    };
+    for round in 1..=ROUNDS {
+        let logging = format!(
+            "<Logging><Version>1.0</Version><Delete>false</Delete><Read>false</Read>\
+             <Write>false</Write>{}</Logging>",
+            days(round)
+        );
+        let metrics = format!(
+            "<MinuteMetrics><Version>1.0</Version><Enabled>true</Enabled>\
+             <IncludeAPIs>false</IncludeAPIs>{}</MinuteMetrics>",
+            days(ROUNDS + round)
+        );
+        tokio::join!(set(logging), set(metrics));
+        let now = service.must(ask("GET", TARGET)).await.body;
+        for expected in [days(round), days(ROUNDS + round)] {
+            assert!(
+                now.contains(&expected),
+                "round {round}: {expected} in {now}"
+            );
+        }
+    }
+}
+
+#[tokio::test]
+async fn setting_policies_does_not_bring_back_the_name_of_a_deleted_table() {
+    let service = Service::hesitant().await;
+    let done = Arc::new(AtomicBool::new(false));
+    let setting = {
+        let (service, done) = (service.clone(), Arc::clone(&done));
+        tokio::spawn(async move {
+            while !done.load(Ordering::Relaxed) {
+                // Refused while there is no table.
+                service.ask(ask("PUT", "/same?comp=acl")).await;
+            }
+        })
+    };
+    for round in 0..ROUNDS {
+        let name = if round % 2 == 0 { "same" } else { "SAME" };
+        service.must(create_table(name)).await;
+        for _ in 0..round {
+            tokio::task::yield_now().await;
+        }
+        let found = service.must(ask("GET", "/Tables('same')")).await;
+        assert_eq!(found.json()["TableName"], name, "round {round}");
+        service.must(ask("DELETE", "/Tables('same')")).await;
+    }
+    done.store(true, Ordering::Relaxed);
+    setting.await.unwrap();
+}

@@ -2,16 +2,17 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::time::Duration;
 
 use serde_json::json;
 use tessera_core::Store;
 use tessera_core::clock::Clock;
+use tessera_core::engine::Engine;
 use tessera_core::memory::MemoryEngine;
 use tessera_core::model::Model;
 use tessera_core::name::ContainerName;
 use tessera_core::store::StoreOptions;
-use tessera_frontend::{Activity, Connection, FrontEnd as _, Shutdown, Timeouts};
+use tessera_frontend::FrontEnd as _;
+use tessera_frontend::testing::connection;
 use tessera_table::{API, Accounts, Mode, Table, TableConfig, TableModel};
 use tokio::io::{AsyncWriteExt as _, BufReader, DuplexStream, duplex};
 use tokio::sync::watch;
@@ -19,6 +20,7 @@ use tokio::task::JoinHandle;
 
 use crate::answer::Answer;
 use crate::ask::{ACCOUNT, Ask, KEYS, batch, create_table, put, query};
+use crate::hesitant::Hesitant;
 
 /// Another account, and its only key.
 pub(crate) const OTHER_ACCOUNT: (&str, &str) = ("two", "a2V5IHRocmVl");
@@ -40,17 +42,26 @@ impl Service {
         Self::new(Mode::Storage, Clock::system()).await
     }
 
+    /// One whose statements meet in many orders.
+    pub(crate) async fn hesitant() -> Self {
+        let engine = Arc::new(Hesitant::default());
+        Self::on(engine, Mode::Storage, Clock::system()).await
+    }
+
     pub(crate) async fn cosmos() -> Self {
         Self::new(Mode::Cosmos, Clock::system()).await
     }
 
     pub(crate) async fn new(mode: Mode, clock: Clock) -> Self {
+        Self::on(Arc::new(MemoryEngine::new()), mode, clock).await
+    }
+
+    async fn on(engine: Arc<dyn Engine>, mode: Mode, clock: Clock) -> Self {
         let model: Arc<dyn Model> = Arc::new(TableModel);
         let options = StoreOptions {
             models: HashMap::from([(API.to_owned(), model)]),
             clock,
         };
-        let engine = Arc::new(MemoryEngine::new());
         let store = Store::open(engine, options).await.unwrap();
         let (other, other_key) = OTHER_ACCOUNT;
         let [first, second] = KEYS;
@@ -70,18 +81,7 @@ impl Service {
     /// A connection, and the task that serves it.
     pub(crate) fn connect(&self) -> (BufReader<DuplexStream>, JoinHandle<()>) {
         let (client, server) = duplex(BUFFER_BYTES);
-        let timeouts = Timeouts {
-            idle: None,
-            stalled: Duration::from_secs(10),
-        };
-        let connection = Connection {
-            stream: Box::new(server),
-            activity: Activity::new(1, timeouts),
-            peer: "127.0.0.1:1".parse().unwrap(),
-            id: 1,
-            tls: false,
-            shutdown: Shutdown::new(self.running.subscribe()),
-        };
+        let connection = connection(server, self.running.subscribe());
         let table = Arc::clone(&self.table);
         let served = tokio::spawn(async move { table.serve(connection).await });
         (BufReader::new(client), served)
