@@ -1,0 +1,99 @@
+//! Names as statements write them: bare where CQL reads them back, else in double quotes.
+
+use std::borrow::Cow;
+
+/// The words that are never names unless quoted.
+pub(crate) const RESERVED: [&str; 57] = [
+    "add",
+    "allow",
+    "alter",
+    "and",
+    "apply",
+    "asc",
+    "authorize",
+    "batch",
+    "begin",
+    "by",
+    "columnfamily",
+    "create",
+    "delete",
+    "desc",
+    "describe",
+    "drop",
+    "entries",
+    "execute",
+    "from",
+    "full",
+    "grant",
+    "if",
+    "in",
+    "index",
+    "infinity",
+    "insert",
+    "into",
+    "is",
+    "keyspace",
+    "limit",
+    "materialized",
+    "modify",
+    "nan",
+    "norecursive",
+    "not",
+    "null",
+    "of",
+    "on",
+    "or",
+    "order",
+    "primary",
+    "rename",
+    "revoke",
+    "schema",
+    "select",
+    "set",
+    "table",
+    "to",
+    "token",
+    "truncate",
+    "unlogged",
+    "update",
+    "use",
+    "using",
+    "view",
+    "where",
+    "with",
+];
+
+/// The name as CQL reads it back.
+pub(crate) fn quoted(name: &str) -> Cow<'_, str> {
+    let mut bytes = name.bytes();
+    let is_bare = bytes.next().is_some_and(|first| first.is_ascii_lowercase())
+        && bytes.all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_')
+        && RESERVED.binary_search(&name).is_err();
+    if is_bare {
+        Cow::Borrowed(name)
+    } else {
+        Cow::Owned(format!("\"{}\"", name.replace('"', "\"\"")))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_quoted_where_they_must_be() {
+        assert!(RESERVED.is_sorted());
+        for (name, written) in [
+            ("a_1", "a_1"),
+            ("A", "\"A\""),
+            ("1a", "\"1a\""),
+            ("select", "\"select\""),
+            ("key", "key"),
+            ("with space", "\"with space\""),
+            ("q\"q", "\"q\"\"q\""),
+            ("", "\"\""),
+        ] {
+            assert_eq!(quoted(name), written);
+        }
+    }
+}
