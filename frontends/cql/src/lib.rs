@@ -9,6 +9,7 @@
 )]
 
 mod error;
+mod parser;
 mod statement;
 mod types;
 mod wire;

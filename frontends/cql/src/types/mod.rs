@@ -33,4 +33,5 @@ pub(crate) use format::to_literal;
 pub(crate) use json_text::to_json;
 pub(crate) use order_key::{put_ascending, put_descending};
 pub(crate) use parse::parse_native;
+pub(crate) use uuid::text as uuid_text;
 pub(crate) use validate::validate;

@@ -24,7 +24,7 @@ pub(super) fn parse(text: &str) -> Option<[u8; 16]> {
 }
 
 /// The usual form.
-pub(super) fn text(uuid: [u8; 16]) -> String {
+pub(crate) fn text(uuid: [u8; 16]) -> String {
     let digits = format!("{:032x}", u128::from_be_bytes(uuid));
     let mut rest = digits.as_str();
     let mut groups = Vec::with_capacity(GROUPS.len());

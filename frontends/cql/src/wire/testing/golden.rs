@@ -1,4 +1,8 @@
-//! Requests as real clients sent them to a listening server, byte for byte.
+//! Requests written out byte for byte.
+//!
+//! Those of a named client have the texts, options and flags that were recorded of it. The
+//! recordings keep no page sizes and timestamps, and no bodies of EXECUTE and BATCH: these are
+//! written after the specification.
 
 use crate::wire::request::RequestEnvelope;
 use crate::wire::testing::{encode_request, hex};
@@ -119,13 +123,19 @@ fn querying() -> Vec<Golden> {
     vec![
         golden(
             "Python driver 3.30.1",
-            ("0400000407", b"\0\0\0\x1dSELECT * FROM system.peers_v2\0\x01\0"),
+            (
+                "0400000407",
+                b"\0\0\0\x1dSELECT * FROM system.peers_v2\0\x01\0",
+            ),
             (Version::V4, 4),
             query(peers, parameters(Consistency::One)),
         ),
         golden(
             "Python driver 3.30.1",
-            ("0500000307", b"\0\0\0\x1dSELECT * FROM system.peers_v2\0\x01\0\0\0\0"),
+            (
+                "0500000307",
+                b"\0\0\0\x1dSELECT * FROM system.peers_v2\0\x01\0\0\0\0",
+            ),
             (Version::V5, 3),
             query(peers, parameters(Consistency::One)),
         ),
@@ -142,7 +152,8 @@ fn querying() -> Vec<Golden> {
             "cqlsh 6.2.2, tracing",
             (
                 "0402000607",
-                b"\0\0\0\x13SELECT * FROM ks.t;\0\x04\x34\0\0\0\x64\0\x08\0\x06\x0a\x24\x18\x1e\x40\0",
+                b"\0\0\0\x13SELECT * FROM ks.t;\0\x04\x34\0\0\0\x64\0\x08\
+                  \0\x06\x0a\x24\x18\x1e\x40\0",
             ),
             (Version::V4, 6),
             query("SELECT * FROM ks.t;", serial),
@@ -163,13 +174,17 @@ fn writing() -> Vec<Golden> {
                 b"\0\0\0\x26INSERT INTO ks.t (pk, v) VALUES (?, ?)\0\0\0\0",
             ),
             (Version::V5, 3),
-            Request::Prepare(Prepare { query: text, keyspace: None }),
+            Request::Prepare(Prepare {
+                query: text,
+                keyspace: None,
+            }),
         ),
         golden(
-            "Node driver 4.10.0",
+            "after the specification",
             (
                 "040000010a",
-                b"\0\x02\xab\xcd\0\x0a\x03\0\x03\0\0\0\x04\0\0\0\x01\xff\xff\xff\xff\xff\xff\xff\xfe",
+                b"\0\x02\xab\xcd\0\x0a\x03\0\x03\0\0\0\x04\0\0\0\x01\
+                  \xff\xff\xff\xff\xff\xff\xff\xfe",
             ),
             (Version::V4, 1),
             Request::Execute(Execute {
@@ -179,8 +194,11 @@ fn writing() -> Vec<Golden> {
             }),
         ),
         golden(
-            "cqlsh 6.2.2, COPY FROM",
-            ("050000040d", b"\x01\0\x01\x01\0\x01\x07\0\x01\0\0\0\x01z\0\x01\0\0\0\0"),
+            "after the specification",
+            (
+                "050000040d",
+                b"\x01\0\x01\x01\0\x01\x07\0\x01\0\0\0\x01z\0\x01\0\0\0\0",
+            ),
             (Version::V5, 4),
             Request::Batch(Batch {
                 kind: BatchKind::Unlogged,
