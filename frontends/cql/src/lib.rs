@@ -10,6 +10,7 @@
 
 mod error;
 mod parser;
+mod schema;
 mod statement;
 mod types;
 mod wire;
