@@ -10,6 +10,7 @@
 
 mod error;
 mod parser;
+mod row;
 mod schema;
 mod statement;
 mod types;
