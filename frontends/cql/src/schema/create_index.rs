@@ -1,0 +1,256 @@
+//! CREATE INDEX: the index that a statement defines on a table, or why it cannot be.
+
+use super::{Column, ColumnKind, Index, Table};
+use crate::error::{CqlError, Result};
+use crate::statement::{CreateIndex, IndexTarget, IndexTargetKind, PropertyValue};
+use crate::types::{DataType, Native};
+
+/// The index. `taken` tells whether the keyspace has an index of this name.
+pub(crate) fn create_index(
+    create: &CreateIndex,
+    table: &Table,
+    taken: &dyn Fn(&str) -> bool,
+) -> Result<Index> {
+    if create.is_custom && create.class.is_none() {
+        return refuse("Must specify index implementation via USING");
+    }
+    if let Some(name) = create.name.as_deref().filter(|name| taken(name)) {
+        return refuse(format!("Index '{name}' already exists"));
+    }
+    if table.is_counter() {
+        return refuse("Secondary indexes on counter tables aren't supported");
+    }
+    let target = match create.targets.as_slice() {
+        [target] => target,
+        [] => {
+            return refuse("Only CUSTOM indexes can be created without specifying a target column");
+        }
+        _ => return refuse("Only CUSTOM indexes support multiple columns"),
+    };
+    let Some(column) = table.column(&target.column) else {
+        return refuse(format!("Column '{}' doesn't exist", target.column));
+    };
+    check_durations(&column.data_type)?;
+    let is_only_key = column.kind == ColumnKind::PartitionKey && table.partition_key().count() == 1;
+    if is_only_key {
+        let column = &column.name;
+        return refuse(format!(
+            "Cannot create secondary index on the only partition key column {column}"
+        ));
+    }
+    let kind = target_kind(target, column)?;
+    let name = match &create.name {
+        Some(name) => name.clone(),
+        None => free_name(table, &column.name, taken),
+    };
+    let index = Index {
+        name,
+        column: column.name.clone(),
+        kind,
+        class: create
+            .class
+            .clone()
+            .filter(|class| class != "legacy_local_table"),
+        options: options(create)?,
+    };
+    let same = |other: &&Index| other.column == index.column && other.kind == index.kind;
+    if let Some(other) = table.indexes.iter().find(same) {
+        let (name, other) = (&index.name, &other.name);
+        return refuse(format!(
+            "Index {name} is a duplicate of existing index {other}"
+        ));
+    }
+    Ok(index)
+}
+
+fn check_durations(data_type: &DataType) -> Result<()> {
+    if !data_type.any(&|inner| *inner == DataType::Native(Native::Duration)) {
+        return Ok(());
+    }
+    let on = "Secondary indexes are not supported on";
+    refuse(match data_type {
+        DataType::Tuple(_) => format!("{on} tuples containing durations"),
+        DataType::User { .. } => format!("{on} UDTs containing durations"),
+        DataType::Native(_) => format!("{on} duration columns"),
+        _ => format!("{on} collections containing durations"),
+    })
+}
+
+/// Which part of the column is indexed: of a collection without a word, its values.
+fn target_kind(target: &IndexTarget, column: &Column) -> Result<IndexTargetKind> {
+    let name = &column.name;
+    let word = match target.kind {
+        IndexTargetKind::Simple | IndexTargetKind::Values => "values",
+        IndexTargetKind::Keys => "keys",
+        IndexTargetKind::Entries => "entries",
+        IndexTargetKind::Full => "full",
+    };
+    let is_simple = target.kind == IndexTargetKind::Simple;
+    let data_type = &column.data_type;
+    let is_frozen_collection = data_type.is_collection() && !data_type.is_multi_cell();
+    if is_frozen_collection && target.kind != IndexTargetKind::Full {
+        let written = crate::statement::quoted(name);
+        return refuse(format!(
+            "Cannot create {word}() index on frozen column {name}. Frozen collections are \
+             immutable and must be fully indexed by using the 'full({written})' modifier"
+        ));
+    }
+    if target.kind == IndexTargetKind::Full && !is_frozen_collection {
+        return refuse("full() indexes can only be created on frozen collections");
+    }
+    if !data_type.is_collection() && !is_simple {
+        return refuse(format!(
+            "Cannot create {word}() index on {name}. Non-collection columns only support simple \
+             indexes"
+        ));
+    }
+    let needs_map = matches!(
+        target.kind,
+        IndexTargetKind::Keys | IndexTargetKind::Entries
+    );
+    if needs_map && !matches!(data_type, DataType::Map { .. }) {
+        return refuse(format!(
+            "Cannot create index on {word} of column {name} with non-map type"
+        ));
+    }
+    if matches!(data_type, DataType::User { frozen: false, .. }) {
+        return refuse(format!(
+            "Cannot create index on non-frozen UDT column {name}"
+        ));
+    }
+    let is_values = is_simple && data_type.is_collection();
+    Ok(if is_values {
+        IndexTargetKind::Values
+    } else {
+        target.kind
+    })
+}
+
+/// `table_column_idx`, with a number if that is taken.
+fn free_name(table: &Table, column: &str, taken: &dyn Fn(&str) -> bool) -> String {
+    let is_word = |c: &char| c.is_ascii_alphanumeric() || *c == '_';
+    let column: String = column.chars().filter(is_word).collect();
+    let base = format!("{}_{column}_idx", table.name);
+    if !taken(&base) {
+        return base;
+    }
+    let numbered = (1..u32::MAX).map(|number| format!("{base}_{number}"));
+    numbered
+        .into_iter()
+        .find(|name| !taken(name))
+        .unwrap_or(base)
+}
+
+fn options(create: &CreateIndex) -> Result<Vec<(String, String)>> {
+    let mut options = Vec::new();
+    for (name, value) in &create.properties {
+        match value {
+            PropertyValue::Map(map) if name == "options" => options.extend(map.iter().cloned()),
+            _ => return Err(CqlError::syntax(format!("Unknown property '{name}'"))),
+        }
+    }
+    if !options.is_empty() && create.class.is_none() {
+        return refuse("Cannot specify options for a non-CUSTOM index");
+    }
+    Ok(options)
+}
+
+fn refuse<T>(words: impl Into<String>) -> Result<T> {
+    Err(CqlError::invalid(words))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::parser::parse;
+    use crate::schema::testing::table;
+    use crate::statement::Statement;
+
+    fn index(text: &str) -> Result<Index> {
+        let table = table(
+            "CREATE TABLE t (p int, c int, \"V x\" int, l list<int>, m map<int, int>, \
+             f frozen<list<int>>, d duration, n u, s set<text>, PRIMARY KEY (p, c))",
+        )?;
+        let Statement::CreateIndex(create) = parse(text)?.statement else {
+            panic!("{text}")
+        };
+        create_index(&create, &table, &|name| {
+            name == "taken" || name == "t_c_idx"
+        })
+    }
+
+    #[test]
+    fn indexes_have_names_and_targets() {
+        for (text, name, target) in [
+            ("CREATE INDEX i ON t (c)", "i", "c"),
+            ("CREATE INDEX ON t (c)", "t_c_idx_1", "c"),
+            ("CREATE INDEX ON t (\"V x\")", "t_Vx_idx", "\"V x\""),
+            ("CREATE INDEX ON t (l)", "t_l_idx", "values(l)"),
+            ("CREATE INDEX ON t (keys(m))", "t_m_idx", "keys(m)"),
+            ("CREATE INDEX ON t (entries(m))", "t_m_idx", "entries(m)"),
+            ("CREATE INDEX ON t (full(f))", "t_f_idx", "full(f)"),
+            (
+                "CREATE CUSTOM INDEX ON t (s) USING 'sai'",
+                "t_s_idx",
+                "values(s)",
+            ),
+        ] {
+            let index = index(text).unwrap();
+            assert_eq!(
+                (index.name.as_str(), index.target().as_str()),
+                (name, target)
+            );
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_is_refused() {
+        for (text, words) in [
+            (
+                "CREATE INDEX taken ON t (c)",
+                "Index 'taken' already exists",
+            ),
+            ("CREATE INDEX ON t (x)", "Column 'x' doesn't exist"),
+            (
+                "CREATE INDEX ON t (p)",
+                "Cannot create secondary index on the only partition key column p",
+            ),
+            (
+                "CREATE INDEX ON t (d)",
+                "Secondary indexes are not supported on duration columns",
+            ),
+            (
+                "CREATE INDEX ON t (f)",
+                "Cannot create values() index on frozen column f. Frozen collections are immutable \
+                 and must be fully indexed by using the 'full(f)' modifier",
+            ),
+            (
+                "CREATE INDEX ON t (full(l))",
+                "full() indexes can only be created on frozen collections",
+            ),
+            (
+                "CREATE INDEX ON t (keys(c))",
+                "Cannot create keys() index on c. Non-collection columns only support simple \
+                 indexes",
+            ),
+            (
+                "CREATE INDEX ON t (keys(l))",
+                "Cannot create index on keys of column l with non-map type",
+            ),
+            (
+                "CREATE INDEX ON t (n)",
+                "Cannot create index on non-frozen UDT column n",
+            ),
+            (
+                "CREATE CUSTOM INDEX ON t (c)",
+                "Must specify index implementation via USING",
+            ),
+            (
+                "CREATE INDEX ON t (c, l)",
+                "Only CUSTOM indexes support multiple columns",
+            ),
+        ] {
+            assert_eq!(index(text).unwrap_err().message, words, "{text}");
+        }
+    }
+}

@@ -1,0 +1,150 @@
+//! The options of a keyspace: where its data lies, and whether writes are logged.
+
+use super::options::boolean;
+use crate::error::{CqlError, Result};
+use crate::statement::{Properties, PropertyValue};
+
+use super::Keyspace;
+
+const PACKAGE: &str = "org.apache.cassandra.locator.";
+
+/// A keyspace with these properties. `before` is what it was, if it is altered.
+pub(crate) fn keyspace_options(
+    name: &str,
+    before: Option<&Keyspace>,
+    properties: &Properties,
+) -> Result<Keyspace> {
+    let mut keyspace = before.cloned().unwrap_or_else(|| Keyspace {
+        name: name.to_owned(),
+        replication: Vec::new(),
+        durable_writes: true,
+    });
+    for (property, value) in properties {
+        match property.as_str() {
+            "replication" => keyspace.replication = replication(value)?,
+            "durable_writes" => keyspace.durable_writes = boolean(property, value)?,
+            cosmos if cosmos.starts_with("cosmosdb_") => {}
+            _ => return Err(CqlError::syntax(format!("Unknown property '{property}'"))),
+        }
+    }
+    if keyspace.replication.is_empty() {
+        return Err(CqlError::configuration(
+            "Missing mandatory option 'replication'",
+        ));
+    }
+    Ok(keyspace)
+}
+
+fn replication(value: &PropertyValue) -> Result<Vec<(String, String)>> {
+    let PropertyValue::Map(entries) = value else {
+        let words = "Invalid value for property 'replication'. It should be a map.";
+        return Err(CqlError::syntax(words));
+    };
+    let class = entries.iter().find(|(key, _)| key == "class");
+    let Some((_, class)) = class else {
+        return Err(CqlError::configuration(
+            "Missing replication strategy class",
+        ));
+    };
+    let class = class.strip_prefix(PACKAGE).unwrap_or(class);
+    let mut options: Vec<(String, String)> = entries
+        .iter()
+        .filter(|(key, _)| key != "class")
+        .cloned()
+        .collect();
+    options.sort();
+    match class {
+        "SimpleStrategy" => check_simple(&options)?,
+        "NetworkTopologyStrategy" => {
+            for (key, factor) in &options {
+                check_factor(key, factor)?;
+            }
+        }
+        "LocalStrategy" => {
+            return Err(CqlError::configuration(
+                "Unable to use given strategy class: LocalStrategy is reserved for internal use.",
+            ));
+        }
+        other => {
+            return Err(CqlError::configuration(format!(
+                "Unable to find replication strategy class '{PACKAGE}{other}'"
+            )));
+        }
+    }
+    let mut replication = vec![("class".to_owned(), class.to_owned())];
+    replication.append(&mut options);
+    Ok(replication)
+}
+
+fn check_simple(options: &[(String, String)]) -> Result<()> {
+    for (key, factor) in options {
+        if key != "replication_factor" {
+            return Err(CqlError::configuration(format!(
+                "Unrecognized strategy option {{{key}}} passed to SimpleStrategy for keyspace"
+            )));
+        }
+        check_factor(key, factor)?;
+    }
+    if options.is_empty() {
+        return Err(CqlError::configuration(
+            "SimpleStrategy requires a replication_factor strategy option.",
+        ));
+    }
+    Ok(())
+}
+
+fn check_factor(key: &str, factor: &str) -> Result<()> {
+    match factor.parse::<i64>() {
+        Ok(0..) => Ok(()),
+        Ok(negative) => Err(CqlError::configuration(format!(
+            "Replication factor must be non-negative; found {negative}"
+        ))),
+        Err(_) => Err(CqlError::configuration(format!(
+            "Replication factor must be numeric; found {factor} for {key}"
+        ))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::schema::testing::properties;
+
+    #[test]
+    fn replication_is_checked() {
+        let keyspace = |text: &str| keyspace_options("ks", None, &properties(text));
+        let simple = keyspace(
+            "replication = {'replication_factor': 1, \
+             'class': 'org.apache.cassandra.locator.SimpleStrategy'} AND durable_writes = false",
+        )
+        .unwrap();
+        assert_eq!(simple.replication[0].1, "SimpleStrategy");
+        assert_eq!(simple.replication[1].1, "1");
+        assert!(!simple.durable_writes);
+        for (text, words) in [
+            (
+                "durable_writes = true",
+                "Missing mandatory option 'replication'",
+            ),
+            (
+                "replication = {'dc': 1}",
+                "Missing replication strategy class",
+            ),
+            (
+                "replication = {'class': 'X'}",
+                "Unable to find replication strategy class 'org.apache.cassandra.locator.X'",
+            ),
+            (
+                "replication = {'class': 'SimpleStrategy'}",
+                "SimpleStrategy requires a replication_factor strategy option.",
+            ),
+            (
+                "replication = {'class': 'NetworkTopologyStrategy', 'dc': 'x'}",
+                "Replication factor must be numeric; found x for dc",
+            ),
+            ("foo = 1", "Unknown property 'foo'"),
+        ] {
+            assert_eq!(keyspace(text).unwrap_err().message, words);
+        }
+    }
+}

@@ -1,0 +1,29 @@
+//! What is defined: keyspaces, tables, types, indexes and views.
+//!
+//! `definition` holds them, `resolve` and the files named after statements make them from
+//! statements and refuse what cannot be, `stored` writes them for the catalog, `describe` prints
+//! them as Cassandra 5 does.
+
+mod create_index;
+mod create_table;
+mod create_view;
+mod definition;
+mod describe;
+mod keyspace_options;
+mod options;
+mod resolve;
+mod stored;
+#[cfg(test)]
+mod testing;
+
+pub(crate) use create_index::create_index;
+pub(crate) use create_table::create_table;
+pub(crate) use create_view::create_view;
+pub(crate) use definition::{Column, ColumnKind, Index, Keyspace, Table, Types, View, check_name};
+pub(crate) use describe::{
+    describe_index, describe_keyspace, describe_table, describe_type, describe_view,
+};
+pub(crate) use keyspace_options::keyspace_options;
+pub(crate) use options::TableOptions;
+pub(crate) use resolve::{create_type, resolve_type};
+pub(crate) use stored::{decode_table, decode_view, encode_table, encode_view};

@@ -1,0 +1,76 @@
+//! Statements of CQL as values. They own their texts and know no schema.
+
+mod access;
+mod definition;
+mod modification;
+mod name;
+mod selection;
+mod term;
+
+pub(crate) use access::{
+    Access, FunctionSignature, ListPermissions, Permission, Resource, RoleOptions,
+};
+pub(crate) use definition::{
+    AlterTable, AlterTableAction, AlterType, AlterTypeAction, ColumnDefinition, CreateAggregate,
+    CreateFunction, CreateIndex, CreateKeyspace, CreateTable, CreateType, CreateView, Describe,
+    DescribeWhat, Direction, Drop, DropKind, IndexTarget, IndexTargetKind, Mask, PrimaryKey,
+    Properties, PropertyValue,
+};
+pub(crate) use modification::{
+    Assignment, Batch, BatchType, Condition, Delete, Deletion, If, Insert, InsertJson, Operation,
+    Place, Update, Using,
+};
+pub(crate) use name::{QualifiedName, is_reserved, quoted};
+pub(crate) use selection::{
+    ColumnTime, Comparator, InValues, OrderBy, Relation, Select, Selection, Selector,
+};
+pub(crate) use term::{Arithmetic, Constant, ConstantKind, Marker, RawType, Term};
+
+/// One statement, and the markers in it.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Parsed {
+    pub(crate) statement: Statement,
+    /// The markers in the order of the text, with their names if they have one.
+    pub(crate) markers: Vec<Option<String>>,
+}
+
+/// A statement.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Statement {
+    Select(Select),
+    Insert(Insert),
+    InsertJson(InsertJson),
+    Update(Update),
+    Delete(Delete),
+    Batch(Batch),
+    Use(String),
+    Truncate(QualifiedName),
+    CreateKeyspace(CreateKeyspace),
+    AlterKeyspace {
+        name: String,
+        if_exists: bool,
+        properties: Properties,
+    },
+    CreateTable(CreateTable),
+    AlterTable(AlterTable),
+    CreateType(CreateType),
+    AlterType(AlterType),
+    CreateIndex(CreateIndex),
+    CreateView(CreateView),
+    AlterView {
+        name: QualifiedName,
+        if_exists: bool,
+        properties: Properties,
+    },
+    CreateFunction(CreateFunction),
+    CreateAggregate(CreateAggregate),
+    CreateTrigger {
+        name: String,
+        table: QualifiedName,
+        class: String,
+        if_not_exists: bool,
+    },
+    Drop(Drop),
+    Access(Access),
+    Describe(Describe),
+}

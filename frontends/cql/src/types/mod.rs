@@ -1,0 +1,37 @@
+//! CQL's types and their values: binary form, text, order.
+//!
+//! A value is its bytes, as clients send them and rows keep them; what it means is told by its
+//! type. No bytes at all is a value of its own for most types, and is not null.
+
+mod calendar;
+mod collection;
+mod compare;
+mod data_type;
+mod decimal;
+mod duration;
+mod format;
+mod inet;
+mod json_text;
+mod order_key;
+mod parse;
+#[cfg(test)]
+mod testing;
+mod uuid;
+mod validate;
+mod vint;
+
+pub(crate) use calendar::{date_text, time_text, timestamp_text};
+pub(crate) use collection::{
+    list_elements, map_entries, put_element, serialize_list, serialize_map, serialize_tuple,
+    serialize_vector, tuple_components, vector_elements,
+};
+pub(crate) use compare::compare;
+pub(crate) use data_type::{DataType, Native, UserType};
+pub(crate) use decimal::Decimal;
+pub(crate) use duration::Duration;
+pub(crate) use format::to_literal;
+pub(crate) use json_text::to_json;
+pub(crate) use order_key::{put_ascending, put_descending};
+pub(crate) use parse::parse_native;
+pub(crate) use uuid::text as uuid_text;
+pub(crate) use validate::validate;
