@@ -86,9 +86,10 @@ async fn run(service: &Service, _session: &mut Session, request: &Request<'_>) -
         let message = "dryRun mode is only supported when converting an index to unique";
         return Err(Error::new(Code::INVALID_OPTIONS, message).into());
     }
+    let schema = collection.encode()?;
     service
         .store
-        .set_schema(&namespace.container, collection.encode()?)
+        .alter_schema(&namespace.container, move |_| Ok(schema.clone()))
         .await?;
     Ok(reply.into())
 }

@@ -55,7 +55,9 @@ async fn build_one(data: &Data, namespace: &Namespace, spec: IndexSpec) -> Resul
         Err(CoreError::Rejected(text)) => refusal_of(&text).into(),
         Err(error) => return Err(error.into()),
     };
-    data.store.set_schema(&namespace.container, without).await?;
+    data.store
+        .alter_schema(&namespace.container, move |_| Ok(without.clone()))
+        .await?;
     Err(failure)
 }
 
