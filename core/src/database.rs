@@ -36,8 +36,9 @@ impl Store {
         .map(|_| ())
     }
 
-    /// Puts what `edit` makes of the front end's bytes of a database in their place, and creates the
-    /// database if there is none. One statement: what others change at the same moment is not lost.
+    /// Puts what `edit` makes of the front end's bytes of a database in their place, and creates
+    /// the database if there is none. One statement: what others change at the same moment is not
+    /// lost.
     pub async fn alter_database<F>(&self, api: &str, database: &str, edit: F) -> Result<()>
     where
         F: Fn(Option<Bytes>) -> Result<Bytes> + Send + Sync + 'static,

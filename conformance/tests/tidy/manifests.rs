@@ -131,7 +131,8 @@ pub(crate) const RULES: &[Rule] = &[
             ])
         },
         caught: &[
-            "frontends/table/Cargo.toml:2: bson belongs in conformance/ and frontends/mongo/ and frontends/mongo/language/",
+            "frontends/table/Cargo.toml:2: bson belongs in conformance/ and frontends/mongo/ and \
+             frontends/mongo/language/",
             "server/Cargo.toml:3: rocksdb belongs in storage/",
         ],
     },

@@ -34,7 +34,8 @@ pub(crate) async fn run(data: Data) {
     loop {
         tokio::time::sleep(ROUND).await;
         if let Err(failure) = remove_expired(&data).await {
-            tracing::warn!(message = %failure.error.message, "expired documents could not be removed");
+            let cause = &failure.error.message;
+            tracing::warn!(%cause, "expired documents could not be removed");
         }
     }
 }

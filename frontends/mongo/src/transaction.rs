@@ -189,16 +189,6 @@ impl Transactions {
         }
     }
 
-    /// Ends a transaction that its session has left behind: it begins something with this number.
-    pub(crate) fn overtake(&self, session: SessionId, number: i64) {
-        if let Some(slot) = self.find(session)
-            && let Ok(mut slot) = slot.try_lock()
-            && slot.number < number
-        {
-            slot.state = State::Aborted;
-        }
-    }
-
     /// How long a transaction may stay open.
     pub(crate) fn lifetime_seconds(&self) -> u64 {
         self.lifetime_seconds.load(Ordering::Relaxed)
@@ -210,6 +200,7 @@ impl Transactions {
             .store(seconds.max(1), Ordering::Relaxed);
     }
 
+    #[cfg(test)]
     /// How many transactions are open.
     pub(crate) fn count_open(&self) -> usize {
         let is_open = |slot: &Arc<Mutex<Slot>>| {
@@ -317,7 +308,7 @@ impl Scope {
     /// A transaction to read in.
     pub(crate) async fn reader(&mut self, data: &Data) -> Result<Reader<'_>> {
         match self {
-            Self::Alone => Ok(Reader::Own(data.store.begin().await?)),
+            Self::Alone => Ok(Reader::Own(Box::new(data.store.begin().await?))),
             Self::Joined(joined) => Ok(Reader::Shared(joined.transaction()?)),
         }
     }

@@ -65,9 +65,9 @@ def walk_plans(place, report):
                  lambda: plan(place, c, {"a": 7}))
     report.check("explain: a range within", ("IXSCAN", 5, 5, 5),
                  lambda: plan(place, c, {"a": 7, "b": {"$gte": 500}}))
-    report.check("explain: order by index, no sort", False, 
+    report.check("explain: order by index, no sort", False,
                  lambda: "SORT" in stages(place, c, {"a": 7}, sort={"b": -1}))
-    report.check("explain: another order is sorted", True, 
+    report.check("explain: another order is sorted", True,
                  lambda: "SORT" in stages(place, c, {"a": 7}, sort={"c": 1}))
     report.check("hint: an index that is not there", Refused(2), lambda: list(c.find({}).hint("nonsense")))
     report.check("hint: natural", "COLLSCAN",

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use tessera_core::Transaction;
 use tessera_core::throughput::Meter;
-use tessera_mongo_language::error::{Error, Result as LanguageResult};
+use tessera_mongo_language::error::Result as LanguageResult;
 use tessera_mongo_language::pipeline::{
     self, BoxFuture, Documents, Merge, Out, Pipeline, Source, SystemStage,
 };

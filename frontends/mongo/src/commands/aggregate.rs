@@ -78,9 +78,8 @@ pub(crate) const FIELDS: &[Field] = &[
 fn needs(request: &Request<'_>) -> Result<Vec<Need>> {
     let name = request.argument().as_str().unwrap_or("$cmd.aggregate");
     let mut needs = vec![Need::on_collection(Action::Find, request.database, name)];
-    let stages = match request.body.get("pipeline") {
-        Ok(Some(RawBsonRef::Array(stages))) => stages,
-        _ => return Ok(needs),
+    let Ok(Some(RawBsonRef::Array(stages))) = request.body.get("pipeline") else {
+        return Ok(needs);
     };
     for stage in stages {
         let Some(stage) = stage?.as_document() else {

@@ -137,21 +137,30 @@ async fn run(service: &Service, session: &mut Session, request: &Request<'_>) ->
         None => !done,
     };
     let id = if stays && !delivery.single_batch {
-        service.data.cursors.keep(Cursor {
-            namespace: namespace.to_string(),
-            rows: Box::new(rows),
-            session: request.generic.session,
-            transaction: request
-                .generic
-                .transaction_number
-                .filter(|_| request.in_transaction()),
-            never_expires: delivery.never_expires,
-            tail: delivery.tail,
-        })?
+        let cursor = cursor(request, &namespace, delivery, rows);
+        service.data.cursors.keep(cursor)?
     } else {
         0
     };
     Ok(batch.reply(Turn::First, id, &namespace.to_string())?.into())
+}
+
+/// The cursor over what a first batch has left.
+fn cursor(
+    request: &Request<'_>,
+    namespace: &Namespace,
+    delivery: Delivery,
+    rows: FindRows,
+) -> Cursor {
+    let number = request.generic.transaction_number;
+    Cursor {
+        namespace: namespace.to_string(),
+        rows: Box::new(rows),
+        session: request.generic.session,
+        transaction: number.filter(|_| request.in_transaction()),
+        never_expires: delivery.never_expires,
+        tail: delivery.tail,
+    }
 }
 
 /// The answer of a collection that is computed; none of any other.

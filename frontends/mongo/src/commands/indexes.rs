@@ -119,10 +119,8 @@ async fn create(service: &Service, _session: &mut Session, request: &Request<'_>
     let lenient = fields.bool("ignoreUnknownIndexOptions").unwrap_or(false);
     let mut asked = Vec::with_capacity(sent.len());
     for spec in sent {
-        let mut spec = asked::owned(spec)?;
-        if lenient {
-            spec = known_options(spec);
-        }
+        let spec = asked::owned(spec)?;
+        let spec = if lenient { known_options(spec) } else { spec };
         asked.push(IndexSpec::parse(&spec, &collection.collation)?);
     }
     let new = only_new(&collection, asked)?;
@@ -153,16 +151,20 @@ async fn create(service: &Service, _session: &mut Session, request: &Request<'_>
         }
     }
     scope.succeed();
+    Ok(creation_reply(before, count, created).into())
+}
+
+fn creation_reply(before: usize, added: usize, created: bool) -> Document {
     let number = |number: usize| i32::try_from(number).unwrap_or(i32::MAX);
     let mut reply = doc! {
         "numIndexesBefore": number(before),
-        "numIndexesAfter": number(before + count),
+        "numIndexesAfter": number(before + added),
         "createdCollectionAutomatically": created,
     };
-    if count == 0 {
+    if added == 0 {
         reply.insert("note", "all indexes already exist");
     }
-    Ok(reply.into())
+    reply
 }
 
 /// The collection with those of its indexes that are there.

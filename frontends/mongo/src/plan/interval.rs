@@ -147,7 +147,7 @@ impl Intervals {
             }
             (low, with_low) = (interval.high.clone(), !interval.with_high);
         }
-        if !(low == Bson::MaxKey && !with_low) {
+        if low != Bson::MaxKey || with_low {
             found.push(Interval::new(low, with_low, Bson::MaxKey, true));
         }
         Self(found)

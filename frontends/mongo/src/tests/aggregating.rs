@@ -28,7 +28,9 @@ async fn pipelines_group_and_look_up() {
         doc! { "$match": { "total": { "$gte": 50 } } },
         doc! { "$group": { "_id": "$customer", "sum": { "$sum": "$total" } } },
         doc! { "$sort": { "_id": 1 } },
-        doc! { "$lookup": { "from": "customers", "localField": "_id", "foreignField": "_id", "as": "who" } },
+        doc! { "$lookup": {
+            "from": "customers", "localField": "_id", "foreignField": "_id", "as": "who",
+        } },
         doc! { "$project": { "sum": 1, "name": { "$first": "$who.name" } } },
     ];
     let found = tester

@@ -39,6 +39,7 @@ async fn explain(tester: &mut Tester, find: Document) -> (String, [i32; 3]) {
 }
 
 #[tokio::test]
+#[expect(clippy::too_many_lines, reason = "a table of cases")]
 async fn an_indexed_query_looks_at_what_it_returns() {
     let indexes = [doc! { "a": 1, "b": -1 }, doc! { "s": 1 }];
     let mut tester = indexed(&indexes).await;

@@ -100,7 +100,10 @@ async fn validators_refuse_documents() {
         "insert": "c", "documents": [{ "_id": 2 }], "bypassDocumentValidation": true,
     };
     tester.ok(bypassed).await;
-    let update = |id: i32| doc! { "update": "c", "updates": [{ "q": { "_id": id }, "u": { "$set": { "b": 1 } } }] };
+    let update = |id: i32| {
+        let change = doc! { "q": { "_id": id }, "u": { "$set": { "b": 1 } } };
+        doc! { "update": "c", "updates": [change] }
+    };
     assert_eq!(tester.code(update(2)).await, 121);
     tester
         .ok(doc! { "collMod": "c", "validationLevel": "moderate" })

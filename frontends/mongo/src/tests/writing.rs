@@ -1,6 +1,6 @@
 //! Inserting, updating and deleting.
 
-use bson::{Bson, doc};
+use bson::{Bson, bson, doc};
 
 use crate::testing::Tester;
 
@@ -28,7 +28,8 @@ async fn duplicates_are_refused_by_index() {
         error.get_document("keyPattern").ok(),
         Some(&doc! { "a": 1 })
     );
-    let ordered = doc! { "insert": "c", "documents": [{ "_id": 3, "a": 3 }, { "_id": 1 }, { "_id": 4, "a": 4 }] };
+    let documents = bson!([{ "_id": 3, "a": 3 }, { "_id": 1 }, { "_id": 4, "a": 4 }]);
+    let ordered = doc! { "insert": "c", "documents": documents };
     let mut unordered = ordered.clone();
     assert_eq!(tester.run(ordered).await.get_i32("n").ok(), Some(1));
     unordered.insert("ordered", false);
@@ -83,7 +84,8 @@ async fn retried_writes_are_done_once() {
     let mut tester = Tester::new().await;
     let session = doc! { "id": bson::Uuid::from_bytes([7; 16]) };
     let update = doc! {
-        "update": "c", "updates": [{ "q": { "_id": 1 }, "u": { "$inc": { "a": 1 } }, "upsert": true }],
+        "update": "c",
+        "updates": [{ "q": { "_id": 1 }, "u": { "$inc": { "a": 1 } }, "upsert": true }],
         "lsid": session.clone(), "txnNumber": 5i64,
     };
     tester.ok(update.clone()).await;

@@ -6,7 +6,7 @@ use tessera_core::Transaction;
 
 /// The transaction that a read uses.
 pub(crate) enum Reader<'a> {
-    Own(Transaction),
+    Own(Box<Transaction>),
     Shared(&'a mut Transaction),
 }
 

@@ -277,8 +277,10 @@ struct Unsure {
     inner: MemoryEngine,
     next: Arc<AtomicU8>,
     /// What was not applied and may still be.
-    late: Arc<Mutex<Option<(Box<dyn Snapshot>, WriteSet)>>>,
+    late: Arc<Mutex<Option<Commit>>>,
 }
+
+type Commit = (Box<dyn Snapshot>, WriteSet);
 
 const SURE: u8 = 0;
 const APPLIED: u8 = 1;

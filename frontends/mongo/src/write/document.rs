@@ -160,7 +160,8 @@ fn check_id_fields(id: &RawDocument) -> Result<()> {
             return Err(Error::new(
                 Code::DOLLAR_PREFIXED_FIELD_NAME,
                 format!(
-                    "_id fields may not contain '$'-prefixed fields: {name} is not valid for storage."
+                    "_id fields may not contain '$'-prefixed fields: {name} is not valid for \
+                     storage."
                 ),
             ));
         }

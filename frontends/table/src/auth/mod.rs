@@ -311,7 +311,8 @@ mod tests {
             let mut head = head("GET /devstoreaccount1/x", &[("x-ms-date", &date)]);
             let path = format!("{}{path}", head.path);
             head.path = &path;
-            head.query.0 = query.into_iter().map(|(name, value)| (name.into(), value.into())).collect();
+            let query = query.into_iter();
+            head.query.0 = query.map(|(name, value)| (name.into(), value.into())).collect();
             head.tls = true;
             if let Some(header) = header {
                 head.headers.insert(AUTHORIZATION, header.parse().unwrap());

@@ -265,7 +265,9 @@ mod tests {
                 binary(&[1, 0, 0, 0]),
             ),
             (
-                bson!({ "$convert": { "input": binary(&[1, 0]), "to": "int", "byteOrder": "big" } }),
+                bson!({ "$convert": {
+                    "input": binary(&[1, 0]), "to": "int", "byteOrder": "big",
+                } }),
                 bson!(256),
             ),
             (

@@ -324,7 +324,9 @@ mod tests {
     fn binds_variables() {
         gives([
             (
-                bson!({ "$let": { "vars": { "x": "$a", "y": 2 }, "in": { "$add": ["$$x", "$$y"] } } }),
+                bson!({ "$let": {
+                    "vars": { "x": "$a", "y": 2 }, "in": { "$add": ["$$x", "$$y"] },
+                } }),
                 bson!(3),
             ),
             (

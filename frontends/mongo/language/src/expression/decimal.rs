@@ -15,15 +15,15 @@ const SMALL: &str = "1E-9";
 const PI: &str = "3.14159265358979323846264338327950288419716939937510582097494459230781640628620\
                   899862803482534211706798214808651";
 
-type Digits = Wide<UNITS>;
+pub(super) type Digits = Wide<UNITS>;
 
 /// A calculation: its context holds the precision and the range of exponents.
-struct Calculation {
-    context: Context<Digits>,
+pub(super) struct Calculation {
+    pub(super) context: Context<Digits>,
 }
 
 impl Calculation {
-    fn new() -> Self {
+    pub(super) fn new() -> Self {
         let mut context = Context::<Digits>::default();
         // The library's functions ask for a range below a million. Failing to set it leaves the
         // default, with which they answer NaN.
@@ -34,63 +34,63 @@ impl Calculation {
         Self { context }
     }
 
-    fn wide(value: Decimal) -> Digits {
+    pub(super) fn wide(value: Decimal) -> Digits {
         Digits::from(value.into_inner())
     }
 
-    fn constant(&mut self, text: &str) -> Digits {
+    pub(super) fn constant(&mut self, text: &str) -> Digits {
         self.context.parse(text).unwrap_or_else(|_| Digits::nan())
     }
 
-    fn integer(&mut self, value: i32) -> Digits {
+    pub(super) fn integer(&mut self, value: i32) -> Digits {
         self.context.from_i32(value)
     }
 
-    fn pi(&mut self) -> Digits {
+    pub(super) fn pi(&mut self) -> Digits {
         self.constant(PI)
     }
 
-    fn add(&mut self, mut left: Digits, right: Digits) -> Digits {
+    pub(super) fn add(&mut self, mut left: Digits, right: Digits) -> Digits {
         self.context.add(&mut left, &right);
         left
     }
 
-    fn subtract(&mut self, mut left: Digits, right: Digits) -> Digits {
+    pub(super) fn subtract(&mut self, mut left: Digits, right: Digits) -> Digits {
         self.context.sub(&mut left, &right);
         left
     }
 
-    fn multiply(&mut self, mut left: Digits, right: Digits) -> Digits {
+    pub(super) fn multiply(&mut self, mut left: Digits, right: Digits) -> Digits {
         self.context.mul(&mut left, &right);
         left
     }
 
-    fn divide(&mut self, mut left: Digits, right: Digits) -> Digits {
+    pub(super) fn divide(&mut self, mut left: Digits, right: Digits) -> Digits {
         self.context.div(&mut left, &right);
         left
     }
 
-    fn half(&mut self, value: Digits) -> Digits {
+    pub(super) fn half(&mut self, value: Digits) -> Digits {
         let two = self.integer(2);
         self.divide(value, two)
     }
 
-    fn sqrt(&mut self, mut value: Digits) -> Digits {
+    pub(super) fn sqrt(&mut self, mut value: Digits) -> Digits {
         self.context.sqrt(&mut value);
         value
     }
 
-    fn ln(&mut self, mut value: Digits) -> Digits {
+    pub(super) fn ln(&mut self, mut value: Digits) -> Digits {
         self.context.ln(&mut value);
         value
     }
 
-    fn exp(&mut self, mut value: Digits) -> Digits {
+    pub(super) fn exp(&mut self, mut value: Digits) -> Digits {
         self.context.exp(&mut value);
         value
     }
 
-    fn is_below(&mut self, value: Digits, limit: &str) -> bool {
+    pub(super) fn is_below(&mut self, value: Digits, limit: &str) -> bool {
         let limit = self.constant(limit);
         let mut magnitude = value;
         self.context.abs(&mut magnitude);
@@ -101,7 +101,12 @@ impl Calculation {
 
     /// The sum of `x^k * c(k)` for the powers `k = first, first + 2, …`, where each term is the one
     /// before times `x² * factor(k)`.
-    fn series(&mut self, x: Digits, first: Digits, factor: impl Fn(i32) -> (i32, i32)) -> Digits {
+    pub(super) fn series(
+        &mut self,
+        x: Digits,
+        first: Digits,
+        factor: impl Fn(i32) -> (i32, i32),
+    ) -> Digits {
         let square = self.multiply(x, x);
         let (mut term, mut sum) = (first, first);
         for step in 1..200 {
@@ -121,17 +126,17 @@ impl Calculation {
         sum
     }
 
-    fn sin(&mut self, x: Digits) -> Digits {
+    pub(super) fn sin(&mut self, x: Digits) -> Digits {
         self.series(x, x, |k| (-1, 2 * k * (2 * k + 1)))
     }
 
-    fn cos(&mut self, x: Digits) -> Digits {
+    pub(super) fn cos(&mut self, x: Digits) -> Digits {
         let one = self.integer(1);
         self.series(x, one, |k| (-1, 2 * k * (2 * k - 1)))
     }
 
     /// The angle between -π and π that stands for this one.
-    fn reduced(&mut self, mut x: Digits) -> Digits {
+    pub(super) fn reduced(&mut self, mut x: Digits) -> Digits {
         // The digits of π that are kept decide how large an angle still means something.
         let mut context = Context::<Wide<40>>::default();
         let mut turn = context.parse(PI).unwrap_or_else(|_| Wide::nan());
@@ -143,7 +148,7 @@ impl Calculation {
         x
     }
 
-    fn atan(&mut self, x: Digits) -> Digits {
+    pub(super) fn atan(&mut self, x: Digits) -> Digits {
         let one = self.integer(1);
         let mut magnitude = x;
         self.context.abs(&mut magnitude);
@@ -179,11 +184,11 @@ impl Calculation {
     }
 
     /// x - x³/3 + x⁵/5 - …
-    fn atan_series(&mut self, x: Digits) -> Digits {
+    pub(super) fn atan_series(&mut self, x: Digits) -> Digits {
         self.series(x, x, |k| (1 - 2 * k, 2 * k + 1))
     }
 
-    fn atan2(&mut self, y: Digits, x: Digits) -> Digits {
+    pub(super) fn atan2(&mut self, y: Digits, x: Digits) -> Digits {
         let pi = self.pi();
         if x.is_zero() || y.is_zero() {
             return match (x.is_zero(), x.is_negative() || is_signed_zero(&x)) {
@@ -212,7 +217,7 @@ impl Calculation {
         }
     }
 
-    fn sinh(&mut self, x: Digits) -> Digits {
+    pub(super) fn sinh(&mut self, x: Digits) -> Digits {
         if self.is_below(x, SMALL) {
             return self.series(x, x, |k| (1, 2 * k * (2 * k + 1)));
         }
@@ -221,19 +226,19 @@ impl Calculation {
         self.half(difference)
     }
 
-    fn cosh(&mut self, x: Digits) -> Digits {
+    pub(super) fn cosh(&mut self, x: Digits) -> Digits {
         let (up, down) = self.exponentials(x);
         let sum = self.add(up, down);
         self.half(sum)
     }
 
-    fn exponentials(&mut self, x: Digits) -> (Digits, Digits) {
+    pub(super) fn exponentials(&mut self, x: Digits) -> (Digits, Digits) {
         let mut negative = x;
         self.context.neg(&mut negative);
         (self.exp(x), self.exp(negative))
     }
 
-    fn tanh(&mut self, x: Digits) -> Digits {
+    pub(super) fn tanh(&mut self, x: Digits) -> Digits {
         if !self.is_below(x, "100") {
             return self.integer(if x.is_negative() { -1 } else { 1 });
         }
@@ -242,7 +247,7 @@ impl Calculation {
     }
 
     /// ln(|x| + √(x² + 1)), with the sign of x.
-    fn asinh(&mut self, x: Digits) -> Digits {
+    pub(super) fn asinh(&mut self, x: Digits) -> Digits {
         if self.is_below(x, SMALL) {
             return self.series(x, x, |k| (-(2 * k - 1) * (2 * k - 1), 2 * k * (2 * k + 1)));
         }
@@ -256,7 +261,7 @@ impl Calculation {
     }
 
     /// ln(x + √(x² + shift))
-    fn arc_of_root(&mut self, x: Digits, shift: i32) -> Digits {
+    pub(super) fn arc_of_root(&mut self, x: Digits, shift: i32) -> Digits {
         let shift = self.integer(shift);
         let square = self.multiply(x, x);
         let sum = self.add(square, shift);
@@ -265,7 +270,7 @@ impl Calculation {
         self.ln(sum)
     }
 
-    fn atanh(&mut self, x: Digits) -> Digits {
+    pub(super) fn atanh(&mut self, x: Digits) -> Digits {
         if self.is_below(x, SMALL) {
             return self.series(x, x, |k| (2 * k - 1, 2 * k + 1));
         }
@@ -281,17 +286,20 @@ fn is_signed_zero(value: &Digits) -> bool {
     value.is_zero() && value.to_decimal128().is_signed()
 }
 
-fn apply(value: Decimal, function: impl Fn(&mut Calculation, Digits) -> Digits) -> Decimal {
+pub(super) fn apply(
+    value: Decimal,
+    function: impl Fn(&mut Calculation, Digits) -> Digits,
+) -> Decimal {
     let mut calculation = Calculation::new();
     let result = function(&mut calculation, Calculation::wide(value));
     result.to_decimal128().into()
 }
 
-fn one() -> Decimal {
+pub(super) fn one() -> Decimal {
     Decimal::from(1)
 }
 
-fn infinity(negative: bool) -> Decimal {
+pub(super) fn infinity(negative: bool) -> Decimal {
     Decimal::from_f64(if negative {
         f64::NEG_INFINITY
     } else {
@@ -314,8 +322,8 @@ pub(super) fn sqrt(value: Decimal) -> Decimal {
     wide.to_decimal128().into()
 }
 
-/// What remains of a division whose quotient has more digits than a decimal: calculated with as many
-/// digits as the largest decimal has.
+/// What remains of a division whose quotient has more digits than a decimal: calculated with as
+/// many digits as the largest decimal has.
 pub(super) fn modulo(value: Decimal, divisor: Decimal) -> Decimal {
     let mut context = Context::<Wide<4200>>::default();
     let mut rest = Wide::<4200>::from(value.into_inner());
@@ -388,157 +396,4 @@ fn padded(value: Decimal) -> Decimal {
     } else {
         padded.into()
     }
-}
-
-pub(super) fn sin(value: Decimal) -> Decimal {
-    if value.is_infinite() || value.is_nan() {
-        return Decimal::NAN;
-    }
-    if value.is_zero() {
-        return value;
-    }
-    apply(value, |calculation, x| {
-        let x = calculation.reduced(x);
-        calculation.sin(x)
-    })
-}
-
-pub(super) fn cos(value: Decimal) -> Decimal {
-    if value.is_infinite() || value.is_nan() {
-        return Decimal::NAN;
-    }
-    apply(value, |calculation, x| {
-        let x = calculation.reduced(x);
-        calculation.cos(x)
-    })
-}
-
-pub(super) fn tan(value: Decimal) -> Decimal {
-    if value.is_infinite() || value.is_nan() {
-        return Decimal::NAN;
-    }
-    if value.is_zero() {
-        return value;
-    }
-    apply(value, |calculation, x| {
-        let x = calculation.reduced(x);
-        let (sin, cos) = (calculation.sin(x), calculation.cos(x));
-        calculation.divide(sin, cos)
-    })
-}
-
-pub(super) fn asin(value: Decimal) -> Decimal {
-    if value.is_zero() {
-        return value;
-    }
-    apply(value, |calculation, x| {
-        let other = other_side(calculation, x);
-        calculation.atan2(x, other)
-    })
-}
-
-pub(super) fn acos(value: Decimal) -> Decimal {
-    if value.compare(one()).is_eq() {
-        return Decimal::ZERO;
-    }
-    apply(value, |calculation, x| {
-        let other = other_side(calculation, x);
-        calculation.atan2(other, x)
-    })
-}
-
-/// √(1 - x²), as (1 - x)(1 + x) so that no digits are lost near one.
-fn other_side(calculation: &mut Calculation, x: Digits) -> Digits {
-    let one = calculation.integer(1);
-    let (difference, sum) = (calculation.subtract(one, x), calculation.add(one, x));
-    let product = calculation.multiply(difference, sum);
-    calculation.sqrt(product)
-}
-
-pub(super) fn atan(value: Decimal) -> Decimal {
-    if value.is_zero() || value.is_nan() {
-        return value;
-    }
-    if value.is_infinite() {
-        let negative = value.is_sign_negative();
-        return apply(Decimal::ZERO, |calculation, _| {
-            let pi = calculation.pi();
-            let mut right_angle = calculation.half(pi);
-            if negative {
-                calculation.context.neg(&mut right_angle);
-            }
-            right_angle
-        });
-    }
-    apply(value, Calculation::atan)
-}
-
-pub(super) fn atan2(y: Decimal, x: Decimal) -> Decimal {
-    if y.is_nan() || x.is_nan() {
-        return Decimal::NAN;
-    }
-    // Infinite sides have the direction of finite ones: the other side counts as nothing, or as
-    // just as long.
-    let (y, x) = match (y.is_infinite(), x.is_infinite()) {
-        (false, false) => (y, x),
-        (true, true) => (unit(y), unit(x)),
-        (true, false) => (unit(y), Decimal::ZERO),
-        (false, true) => (zero_like(y), unit(x)),
-    };
-    apply(y, |calculation, y| {
-        calculation.atan2(y, Calculation::wide(x))
-    })
-}
-
-fn unit(value: Decimal) -> Decimal {
-    Decimal::from(if value.is_sign_negative() { -1 } else { 1 })
-}
-
-fn zero_like(value: Decimal) -> Decimal {
-    Decimal::from_f64(if value.is_sign_negative() { -0.0 } else { 0.0 })
-}
-
-pub(super) fn sinh(value: Decimal) -> Decimal {
-    if value.is_zero() || value.is_infinite() || value.is_nan() {
-        return value;
-    }
-    apply(value, Calculation::sinh)
-}
-
-pub(super) fn cosh(value: Decimal) -> Decimal {
-    if value.is_infinite() {
-        return infinity(false);
-    }
-    apply(value, Calculation::cosh)
-}
-
-pub(super) fn tanh(value: Decimal) -> Decimal {
-    if value.is_zero() || value.is_nan() {
-        return value;
-    }
-    apply(value, Calculation::tanh)
-}
-
-pub(super) fn asinh(value: Decimal) -> Decimal {
-    if value.is_zero() || value.is_infinite() || value.is_nan() {
-        return value;
-    }
-    apply(value, Calculation::asinh)
-}
-
-pub(super) fn acosh(value: Decimal) -> Decimal {
-    if value.is_infinite() || value.is_nan() {
-        return value;
-    }
-    apply(value, |calculation, x| calculation.arc_of_root(x, -1))
-}
-
-pub(super) fn atanh(value: Decimal) -> Decimal {
-    if value.is_zero() || value.is_nan() {
-        return value;
-    }
-    if value.abs().compare(one()).is_eq() {
-        return infinity(value.is_sign_negative());
-    }
-    apply(value, Calculation::atanh)
 }

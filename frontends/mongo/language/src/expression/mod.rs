@@ -7,6 +7,7 @@
 
 pub(crate) mod accumulator;
 mod arithmetic;
+mod arrange;
 mod array;
 mod binary;
 mod binding;
@@ -16,6 +17,7 @@ mod conditional;
 mod convert;
 pub(crate) mod date;
 mod decimal;
+mod decimal_trigonometry;
 mod misc;
 mod object;
 pub mod operator;

@@ -160,7 +160,9 @@ mod tests {
                 bson!(null),
             ),
             (
-                bson!({ "$setField": { "field": { "$literal": "$x.y" }, "input": {}, "value": 1 } }),
+                bson!({ "$setField": {
+                    "field": { "$literal": "$x.y" }, "input": {}, "value": 1,
+                } }),
                 bson!({ "$x.y": 1 }),
             ),
             (

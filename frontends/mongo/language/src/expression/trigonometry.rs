@@ -6,41 +6,58 @@ use bson::Bson;
 
 use super::arithmetic::{integer, unary};
 use super::operator::{Form, Operator, take};
-use super::{Frame, Node, ParseContext, Value, decimal, fail, is_nullish, null, some};
+use super::{
+    Frame, Node, ParseContext, Value, decimal, decimal_trigonometry, fail, is_nullish, null, some,
+};
 use crate::compare::type_name;
 use crate::error::Result;
 use crate::number::{Decimal, Number};
 
 pub(super) const OPERATORS: &[Operator] = &[
     Operator::values("$acos", Form::Exactly(1), |v, _| {
-        bounded("$acos", v, (-1.0, 1.0), (f64::acos, decimal::acos))
+        bounded(
+            "$acos",
+            v,
+            (-1.0, 1.0),
+            (f64::acos, decimal_trigonometry::acos),
+        )
     }),
     Operator::values("$acosh", Form::Exactly(1), |v, _| {
         bounded(
             "$acosh",
             v,
             (1.0, f64::INFINITY),
-            (f64::acosh, decimal::acosh),
+            (f64::acosh, decimal_trigonometry::acosh),
         )
     }),
     Operator::values("$asin", Form::Exactly(1), |v, _| {
-        bounded("$asin", v, (-1.0, 1.0), (f64::asin, decimal::asin))
+        bounded(
+            "$asin",
+            v,
+            (-1.0, 1.0),
+            (f64::asin, decimal_trigonometry::asin),
+        )
     }),
     Operator::values("$asinh", Form::Exactly(1), |v, _| {
-        function("$asinh", v, f64::asinh, decimal::asinh)
+        function("$asinh", v, f64::asinh, decimal_trigonometry::asinh)
     }),
     Operator::values("$atan", Form::Exactly(1), |v, _| {
-        function("$atan", v, f64::atan, decimal::atan)
+        function("$atan", v, f64::atan, decimal_trigonometry::atan)
     }),
     Operator::values("$atan2", Form::Exactly(2), atan2),
     Operator::values("$atanh", Form::Exactly(1), |v, _| {
-        bounded("$atanh", v, (-1.0, 1.0), (f64::atanh, decimal::atanh))
+        bounded(
+            "$atanh",
+            v,
+            (-1.0, 1.0),
+            (f64::atanh, decimal_trigonometry::atanh),
+        )
     }),
     Operator::values("$cos", Form::Exactly(1), |v, _| {
-        finite("$cos", v, f64::cos, decimal::cos)
+        finite("$cos", v, f64::cos, decimal_trigonometry::cos)
     }),
     Operator::values("$cosh", Form::Exactly(1), |v, _| {
-        function("$cosh", v, f64::cosh, decimal::cosh)
+        function("$cosh", v, f64::cosh, decimal_trigonometry::cosh)
     }),
     Operator::values("$degreesToRadians", Form::Exactly(1), |v, _| {
         scale(
@@ -71,17 +88,17 @@ pub(super) const OPERATORS: &[Operator] = &[
     }),
     Operator::values("$sigmoid", Form::Special(parse_sigmoid), |v, _| sigmoid(v)),
     Operator::values("$sin", Form::Exactly(1), |v, _| {
-        finite("$sin", v, f64::sin, decimal::sin)
+        finite("$sin", v, f64::sin, decimal_trigonometry::sin)
     }),
     Operator::values("$sinh", Form::Exactly(1), |v, _| {
-        function("$sinh", v, f64::sinh, decimal::sinh)
+        function("$sinh", v, f64::sinh, decimal_trigonometry::sinh)
     }),
     Operator::values("$sqrt", Form::Exactly(1), |v, _| unary("$sqrt", v, sqrt)),
     Operator::values("$tan", Form::Exactly(1), |v, _| {
-        finite("$tan", v, f64::tan, decimal::tan)
+        finite("$tan", v, f64::tan, decimal_trigonometry::tan)
     }),
     Operator::values("$tanh", Form::Exactly(1), |v, _| {
-        function("$tanh", v, f64::tanh, decimal::tanh)
+        function("$tanh", v, f64::tanh, decimal_trigonometry::tanh)
     }),
 ];
 
@@ -182,9 +199,10 @@ fn atan2<'a>(values: Vec<Value<'a>>, _: &Frame<'a>) -> Result<Value<'a>> {
         }
     }
     match sides.as_slice() {
-        [y @ Number::Decimal(_), x] | [y, x @ Number::Decimal(_)] => {
-            some(Number::Decimal(decimal::atan2(y.to_decimal(), x.to_decimal())).into_bson())
-        }
+        [y @ Number::Decimal(_), x] | [y, x @ Number::Decimal(_)] => some(
+            Number::Decimal(decimal_trigonometry::atan2(y.to_decimal(), x.to_decimal()))
+                .into_bson(),
+        ),
         [y, x] => some(y.to_f64().atan2(x.to_f64())),
         _ => null(),
     }

@@ -33,7 +33,8 @@ pub struct Namespace {
 
 /// What is outside of a pipeline.
 pub trait Environment: Send + Sync {
-    /// Runs a pipeline over a collection. Without a collection the pipeline has a source of its own.
+    /// Runs a pipeline over a collection. Without a collection the pipeline has a source of its
+    /// own.
     fn aggregate<'a>(
         &'a self,
         namespace: Option<&'a Namespace>,

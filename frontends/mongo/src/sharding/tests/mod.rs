@@ -23,7 +23,7 @@ async fn sharded(count: i32) -> Client {
 }
 
 /// Documents and chunks of a collection, by shard.
-async fn distribution(client: &mut Client) -> Vec<(String, i64)> {
+async fn distribution(client: &Client) -> Vec<(String, i64)> {
     let rows = crate::sharding::statistics::data_distribution(&client.service)
         .await
         .unwrap();
@@ -253,7 +253,7 @@ async fn config_shows_the_physical_partitions() {
         chunks[3].get_document("max").unwrap(),
         &doc! { "a": Bson::MaxKey }
     );
-    let before = distribution(&mut client).await;
+    let before = distribution(&client).await;
     assert_eq!(before.iter().map(|(_, count)| count).sum::<i64>(), 200);
     assert!(
         before.iter().filter(|(_, count)| *count > 0).count() > 1,
@@ -272,7 +272,7 @@ async fn config_shows_the_physical_partitions() {
         .run("admin", doc! { "mergeChunks": "db.c", "bounds": bounds })
         .await;
     assert_eq!(client.find("config", "chunks", doc! {}).await.len(), 4);
-    let after = distribution(&mut client).await;
+    let after = distribution(&client).await;
     assert_eq!(after.iter().map(|(_, count)| count).sum::<i64>(), 200);
     let shards = client.find("config", "shards", doc! {}).await;
     let listed = client.run("admin", doc! { "listShards": 1 }).await;
@@ -349,6 +349,7 @@ async fn explain_shows_to_which_partition_a_query_goes() {
 }
 
 #[tokio::test]
+#[expect(clippy::too_many_lines, reason = "a table of cases")]
 async fn stages_tell_of_collections_shard_by_shard() {
     let mut client = sharded(200).await;
     let stage = |collection: Bson, stage: Document| {

@@ -180,7 +180,8 @@ impl Deviation {
 impl Accumulate for Deviation {
     fn add(&mut self, value: Option<Bson>) -> Result<()> {
         if let Some(number) = value.as_ref().and_then(Number::from_bson) {
-            // Each value moves the mean; what it adds to the squares is by the means before and after.
+            // Each value moves the mean; what it adds to the squares is by the means before and
+            // after.
             let value = number.to_f64();
             self.count += 1;
             let delta = value - self.mean;

@@ -389,8 +389,8 @@ fn date_trunc<'a>(call: &'a Call, frame: &Frame<'a>) -> Result<Value<'a>> {
     )?))
 }
 
-/// The start of the bin that a date is in. Bins are counted from the beginning of 2000, or for weeks
-/// from the first week that began in it.
+/// The start of the bin that a date is in. Bins are counted from the beginning of 2000, or for
+/// weeks from the first week that began in it.
 fn truncate(date: i64, (unit, size): (Unit, i64), zone: &Zone, first_day: i64) -> Result<i64> {
     const REFERENCE: i64 = 946_684_800_000;
     let mut reference = REFERENCE - zone.offset_at(REFERENCE) * 1000;

@@ -203,7 +203,8 @@ mod tests {
             ),
             (
                 bson!({ "$dateToString": {
-                    "date": date(), "format": "%d.%m.%Y %H:%M:%S.%L %j %w %u %U %G-%V %b %B %z %Z %%",
+                    "date": date(),
+                    "format": "%d.%m.%Y %H:%M:%S.%L %j %w %u %U %G-%V %b %B %z %Z %%",
                     "timezone": "+05:30",
                 } }),
                 bson!("15.06.2024 20:00:45.123 167 7 6 23 2024-24 Jun June +0530 330 %"),

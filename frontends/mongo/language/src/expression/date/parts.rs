@@ -250,7 +250,9 @@ mod tests {
                 date(1_738_281_600_000),
             ),
             (
-                bson!({ "$dateFromParts": { "isoWeekYear": 2024, "isoWeek": 24, "isoDayOfWeek": 6 } }),
+                bson!({ "$dateFromParts": {
+                    "isoWeekYear": 2024, "isoWeek": 24, "isoDayOfWeek": 6,
+                } }),
                 date(1_718_409_600_000),
             ),
             (

@@ -3,8 +3,11 @@
 use bson::{Bson, Document};
 
 use super::bounds::Bounds;
+use super::compute::{
+    accumulate, covariance, derivative, integral, linear_fill, moving_average, ranks, shift,
+};
 use crate::error::Result;
-use crate::expression::accumulator::{Accumulate, Accumulator};
+use crate::expression::accumulator::Accumulator;
 use crate::expression::date::Unit;
 use crate::expression::{Context, Expression, ParseContext, Variables, fail, is_nullish};
 use crate::number::Number;
@@ -34,7 +37,7 @@ impl Partition<'_> {
     }
 
     /// The sorted value as a number: dates in milliseconds, or in the unit.
-    fn sort_number(&self, at: usize, unit: Option<Unit>) -> Result<Number> {
+    pub(super) fn sort_number(&self, at: usize, unit: Option<Unit>) -> Result<Number> {
         match (self.sort_value(at), unit) {
             (Bson::DateTime(date), Some(unit)) => {
                 let millis = Number::Int64(date.timestamp_millis());
@@ -50,7 +53,7 @@ impl Partition<'_> {
         }
     }
 
-    fn evaluate(&self, expression: &Expression) -> Result<Vec<Option<Bson>>> {
+    pub(super) fn evaluate(&self, expression: &Expression) -> Result<Vec<Option<Bson>>> {
         let value = |document: &&Document| expression.evaluate(document, self.variables);
         self.documents.iter().map(value).collect()
     }
@@ -381,234 +384,4 @@ impl Parser<'_> {
             bounds: self.bounds()?,
         })
     }
-}
-
-fn accumulate(
-    accumulator: &Accumulator,
-    bounds: &Bounds,
-    partition: &Partition<'_>,
-) -> Result<Vec<Bson>> {
-    let variables = partition.variables;
-    let start = || accumulator.start(&Document::new(), variables);
-    let mut state: Box<dyn Accumulate> = start()?;
-    let mut taken = (0, 0);
-    let mut values = Vec::with_capacity(partition.documents.len());
-    for at in 0..partition.documents.len() {
-        let (low, high) = bounds.around(at, partition)?;
-        // A window that only grows goes on with what it has.
-        if low != taken.0 || high < taken.1 {
-            state = start()?;
-            taken = (low, low);
-        }
-        for document in partition.documents.get(taken.1..high).unwrap_or_default() {
-            state.add(accumulator.argument(document, variables)?)?;
-        }
-        taken = (low, high);
-        values.push(state.value());
-    }
-    Ok(values)
-}
-
-fn ranks(partition: &Partition<'_>, dense: bool) -> Vec<Bson> {
-    let (mut rank, mut previous) = (0, None);
-    let mut ranks = Vec::with_capacity(partition.orders.len());
-    for (position, order) in (1..).zip(partition.orders.iter().copied()) {
-        if previous != Some(order) {
-            rank = if dense { rank + 1 } else { position };
-            previous = Some(order);
-        }
-        ranks.push(Bson::Int32(rank));
-    }
-    ranks
-}
-
-fn shift(
-    output: &Expression,
-    by: i64,
-    default: &Bson,
-    partition: &Partition<'_>,
-) -> Result<Vec<Bson>> {
-    let values = partition.evaluate(output)?;
-    let at = |position: usize| {
-        let source = i64::try_from(position).ok()?.checked_add(by)?;
-        values.get(usize::try_from(source).ok()?)
-    };
-    let shifted = (0..values.len()).map(|position| match at(position) {
-        Some(value) => value.clone().unwrap_or(Bson::Null),
-        None => default.clone(),
-    });
-    Ok(shifted.collect())
-}
-
-/// The numbers of an expression; what is no number has none.
-fn numbers(input: &Expression, partition: &Partition<'_>) -> Result<Vec<Option<Number>>> {
-    let values = partition.evaluate(input)?.into_iter();
-    Ok(values
-        .map(|value| value.as_ref().and_then(Number::from_bson))
-        .collect())
-}
-
-fn derivative(
-    input: &Expression,
-    unit: Option<Unit>,
-    bounds: &Bounds,
-    partition: &Partition<'_>,
-) -> Result<Vec<Bson>> {
-    let inputs = numbers(input, partition)?;
-    let mut values = Vec::with_capacity(inputs.len());
-    for at in 0..inputs.len() {
-        let (low, high) = bounds.around(at, partition)?;
-        if high < low + 2 {
-            values.push(Bson::Null);
-            continue;
-        }
-        let last = high - 1;
-        let ends = inputs
-            .get(low)
-            .copied()
-            .flatten()
-            .zip(inputs.get(last).copied().flatten());
-        let Some((first_input, last_input)) = ends else {
-            return fail(5624900, "$derivative's input must be numeric");
-        };
-        let run = partition
-            .sort_number(last, unit)?
-            .subtract(partition.sort_number(low, unit)?);
-        let rise = last_input.subtract(first_input);
-        values.push(rise.divide(run).map_or(Bson::Null, Number::into_bson));
-    }
-    Ok(values)
-}
-
-fn integral(
-    input: &Expression,
-    unit: Option<Unit>,
-    bounds: &Bounds,
-    partition: &Partition<'_>,
-) -> Result<Vec<Bson>> {
-    let inputs = numbers(input, partition)?;
-    let mut values = Vec::with_capacity(inputs.len());
-    for at in 0..inputs.len() {
-        let (low, high) = bounds.around(at, partition)?;
-        let mut area = Number::Int32(0);
-        for right in low + 1..high {
-            let pair = inputs.get(right - 1).copied().flatten();
-            let Some((a, b)) = pair.zip(inputs.get(right).copied().flatten()) else {
-                continue;
-            };
-            let width = partition
-                .sort_number(right, unit)?
-                .subtract(partition.sort_number(right - 1, unit)?);
-            let height = a
-                .add(b)
-                .divide(Number::Int32(2))
-                .unwrap_or(Number::Int32(0));
-            area = area.add(height.multiply(width));
-        }
-        values.push(if high > low {
-            area.into_bson()
-        } else {
-            Bson::Null
-        });
-    }
-    Ok(values)
-}
-
-fn moving_average(input: &Expression, alpha: f64, partition: &Partition<'_>) -> Result<Vec<Bson>> {
-    let (share, kept) = (Number::Double(alpha), Number::Double(1.0 - alpha));
-    let mut average: Option<Number> = None;
-    let next = |number: Option<Number>| {
-        if let Some(number) = number {
-            average = Some(match average {
-                None => number,
-                Some(average) => number.multiply(share).add(average.multiply(kept)),
-            });
-        }
-        average.map_or(Bson::Null, Number::into_bson)
-    };
-    Ok(numbers(input, partition)?.into_iter().map(next).collect())
-}
-
-fn covariance(
-    (left, right): (&Expression, &Expression),
-    sample: bool,
-    bounds: &Bounds,
-    partition: &Partition<'_>,
-) -> Result<Vec<Bson>> {
-    let (left, right) = (numbers(left, partition)?, numbers(right, partition)?);
-    let mut values = Vec::with_capacity(left.len());
-    for at in 0..left.len() {
-        let (low, high) = bounds.around(at, partition)?;
-        let (mut count, mut mean_left, mut mean_right, mut sum) = (0.0, 0.0, 0.0, 0.0);
-        for place in low..high {
-            let pair = left
-                .get(place)
-                .copied()
-                .flatten()
-                .zip(right.get(place).copied().flatten());
-            let Some((a, b)) = pair.map(|(a, b)| (a.to_f64(), b.to_f64())) else {
-                continue;
-            };
-            count += 1.0;
-            let delta = a - mean_left;
-            mean_left += delta / count;
-            mean_right += (b - mean_right) / count;
-            sum += delta * (b - mean_right);
-        }
-        let divisor = if sample { count - 1.0 } else { count };
-        values.push(if divisor > 0.0 {
-            Bson::Double(sum / divisor)
-        } else {
-            Bson::Null
-        });
-    }
-    Ok(values)
-}
-
-/// Null between two numbers becomes what lies between them, by the sorted value.
-fn linear_fill(input: &Expression, partition: &Partition<'_>) -> Result<Vec<Bson>> {
-    let inputs = partition.evaluate(input)?;
-    let unit = match partition.sort_value(0) {
-        Bson::DateTime(_) => Some(Unit::Millisecond),
-        _ => None,
-    };
-    let mut positions = Vec::with_capacity(inputs.len());
-    for at in 0..inputs.len() {
-        positions.push(partition.sort_number(at, unit)?);
-    }
-    if positions
-        .windows(2)
-        .any(|pair| matches!(pair, [a, b] if a.compare(*b).is_eq()))
-    {
-        return fail(
-            6050106,
-            "There can be no repeated values in the sort field of $linearFill",
-        );
-    }
-    let mut known = Vec::with_capacity(inputs.len());
-    for value in &inputs {
-        known.push(match value {
-            None | Some(Bson::Null | Bson::Undefined) => None,
-            Some(value) => match Number::from_bson(value) {
-                Some(number) => Some(number),
-                None => return fail(14, "Value to be filled must be numeric or nullish"),
-            },
-        });
-    }
-    let fill = |at: usize| {
-        let known_at = |place: usize| known.get(place).copied().flatten().map(|n| (place, n));
-        if let Some((_, number)) = known_at(at) {
-            return Some(number);
-        }
-        let (left, a) = (0..at).rev().find_map(known_at)?;
-        let (right, b) = (at..known.len()).find_map(known_at)?;
-        let position = |place: usize| positions.get(place).copied();
-        let share = position(at)?
-            .subtract(position(left)?)
-            .divide(position(right)?.subtract(position(left)?))?;
-        Some(a.add(b.subtract(a).multiply(share)))
-    };
-    Ok((0..known.len())
-        .map(|at| fill(at).map_or(Bson::Null, Number::into_bson))
-        .collect())
 }

@@ -1,6 +1,7 @@
 //! `$setWindowFields`: for each document, what is computed over its neighbours.
 
 mod bounds;
+mod compute;
 mod function;
 
 use bson::{Bson, Document};
