@@ -1,6 +1,6 @@
 //! The order of values: that of clustering columns, of sets, of keys of maps and of conditions.
 //!
-//! Values are what [`validate`](super::validate) lets through. No bytes sort before all others.
+//! Values are what [`validate`](fn@super::validate) lets through. No bytes sort before all others.
 
 use std::cmp::Ordering;
 

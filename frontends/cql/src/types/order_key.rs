@@ -27,7 +27,7 @@ const ZERO: u8 = 2;
 const POSITIVE: u8 = 3;
 
 /// Appends a value so that the smallest comes first. The value is one that
-/// [`validate`](super::validate) lets through.
+/// [`validate`](fn@super::validate) lets through.
 pub(crate) fn put_ascending(out: &mut Vec<u8>, data_type: &DataType, value: &[u8]) {
     match data_type {
         DataType::Native(native) => put_native(out, *native, value),
