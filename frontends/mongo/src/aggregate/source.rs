@@ -48,6 +48,8 @@ impl CollectionSource {
         if self.execution.is_done() {
             return Ok(None);
         }
+        // The stages above never wait: others who run here, and time limits, get their turn.
+        tokio::task::yield_now().await;
         let (execution, target) = (&mut self.execution, &self.target);
         let batch = self
             .environment

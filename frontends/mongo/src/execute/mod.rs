@@ -154,6 +154,10 @@ impl Execution {
         container: &Container,
         wanted: usize,
     ) -> Result<()> {
+        // Reading from memory never waits: others who run here, and time limits, get their turn.
+        if self.page > 0 {
+            tokio::task::yield_now().await;
+        }
         let still = self.left.map_or(wanted, |left| wanted.min(clamp(left)));
         let still = still.saturating_add(clamp(self.to_skip));
         // Pages grow while a filter lets little through.
