@@ -32,7 +32,6 @@ db.cities.insertOne({ _id: 4 })
 db.cities.find({ country: "CH" }).sort({ _id: 1 })
 sh.reshardCollection("walk.cities", { _id: "hashed" }).ok
 db.cities.countDocuments()
-db.cities.getShardDistribution()
 sh.status()
 const session = db.getMongo().startSession()
 session.startTransaction()

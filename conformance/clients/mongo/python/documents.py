@@ -125,7 +125,9 @@ def walk_limits(place, report):
     c = place.collection()
     report.check("limits: a document of 16 MiB", 16 * 1024 * 1024 - 64, lambda: (c.insert_one(
         {"_id": 1, "a": "x" * (16 * 1024 * 1024 - 64)}), len(c.find_one(1)["a"]))[1])
-    report.check("limits: no writes at all", Refused(16),
-                 lambda: place.database.command("insert", c.name, documents=[]))
+    # PyMongo itself fails to compress an empty list.
+    if "compressors" not in place.settings:
+        report.check("limits: no writes at all", Refused(16),
+                     lambda: place.database.command("insert", c.name, documents=[]))
     report.check("limits: a field of an update may not begin with a dollar", Refused(52),
                  lambda: c.update_one({"_id": 1}, {"$set": {"$x.y": 1}}))
