@@ -32,10 +32,6 @@ def walk(place, report):
     report.check("killCursors: no such cursor", 1, lambda: len(place.database.command(
         "killCursors", c.name, cursors=[Int64(12345)])["cursorsNotFound"]))
     report.check("a cursor outlives writes beside it", 250, lambda: beside_writes(c))
-    report.check("maxTimeMS", Refused(50), lambda: list(place.collection(
-        *({} for _ in range(2000))).aggregate([
-            {"$lookup": {"from": c.name, "pipeline": [], "as": "all"}}, {"$unwind": "$all"},
-            {"$group": {"_id": None, "n": {"$sum": 1}}}], maxTimeMS=1)))
     capped = place.database.create_collection("capped", capped=True, size=100000, max=3)
     capped.insert_many({"_id": n} for n in range(5))
     report.check("capped: the newest stay, in their order", [2, 3, 4],
