@@ -1,7 +1,7 @@
 //! Aggregation pipelines: stages parsed once, run over a stream of documents.
 //!
 //! [`Pipeline::parse`] turns an array of stages into a list of [`Stage`]s by one table of names
-//! ([`stage::find`]). The stages can be looked at, so that a planner may answer the first ones from
+//! (`stage::find`). The stages can be looked at, so that a planner may answer the first ones from
 //! an index and leave the rest to [`Pipeline::run`], which wraps a [`Source`] of documents by one
 //! source per stage. What needs another collection, or the server, goes through an [`Environment`].
 
