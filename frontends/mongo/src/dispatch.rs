@@ -177,7 +177,9 @@ async fn run(
         .filter(|_| command.name != "getMore");
     let outcome = {
         let running = async {
-            if command.takes_write_concern {
+            // Ending sessions takes a write concern, so that it need not be answered, and writes
+            // nothing.
+            if command.takes_write_concern && command.name != "endSessions" {
                 service.write_lock.passed().await;
             }
             (command.run)(service, session, request).await

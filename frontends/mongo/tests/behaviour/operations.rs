@@ -193,6 +193,7 @@ async fn writes_wait_while_the_server_is_locked() {
     let mut writer = service.connect();
     let write = doc! { "dropAllRolesFromDatabase": 1, "maxTimeMS": 20 };
     assert_eq!(writer.code(write.clone()).await, 50);
+    writer.must("admin", doc! { "endSessions": [] }).await;
     client.ping().await;
     let unlocked = client.must("admin", doc! { "fsyncUnlock": 1 }).await;
     assert_eq!(unlocked.get_i64("lockCount").unwrap(), 0);
