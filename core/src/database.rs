@@ -109,6 +109,14 @@ impl Store {
         containers_in(&self.begin().await?, api, database).await
     }
 
+    /// All containers of all APIs, by name.
+    pub async fn all_containers(&self) -> Result<Vec<ContainerName>> {
+        let transaction = self.begin().await?;
+        let names = names(&transaction, Scan::new(key::catalog_all())).await?;
+        let containers = names.into_iter().filter(|name| !name.container.is_empty());
+        Ok(containers.collect())
+    }
+
     /// At most `limit` containers of a database, by name, from the name `from` on, with their
     /// definitions.
     pub async fn describe_containers(

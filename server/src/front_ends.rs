@@ -18,7 +18,7 @@ use tessera_table::{Table, TableModel};
 
 use crate::error::Error;
 use crate::output;
-use crate::settings::{Config, Setting, mongo, table};
+use crate::settings::{Config, Setting, console, mongo, table};
 
 /// One front end.
 pub(crate) struct Row {
@@ -96,15 +96,16 @@ pub(crate) const TABLE: &[Row] = &[
         setting: Setting::listener(
             "console",
             "127.0.0.1:8080",
-            "Where the console listens (HTTP; so far its health page)",
+            "Where the console listens (HTTP: a page for browsers, /api, /metrics, /health)",
         ),
-        options: &[],
+        options: console::OPTIONS,
         protocols: &[b"http/1.1"],
-        has_users: |_| false,
-        connect: |_, endpoint| endpoint.curl("/health"),
+        has_users: |config| config.console.admin_key().is_some(),
+        connect: |_, endpoint| endpoint.url(),
         start: |services| {
-            let console = Console::new(services.store.clone(), services.about.clone());
-            Ok(Arc::new(console))
+            let admin_key = services.config.console.admin_key().map(str::to_owned);
+            let (store, about) = (services.store.clone(), services.about.clone());
+            Ok(Arc::new(Console::new(store, about, admin_key)))
         },
         model: None,
     },
@@ -179,19 +180,9 @@ impl Endpoint {
         format!("mongosh {trust}mongodb://{user}{address}/")
     }
 
-    fn curl(&self, path: &str) -> String {
-        let address = self.local();
-        match &self.tls {
-            Trust::Plain => format!("curl http://{address}{path}"),
-            Trust::Given => format!("curl https://{address}{path}"),
-            Trust::Own(file) => {
-                format!(
-                    "curl --cacert {} https://{address}{path}",
-                    output::shell_word(&file.to_string_lossy())
-                )
-            }
-            Trust::Unkept => format!("curl --insecure https://{address}{path}"),
-        }
+    /// What a browser is given.
+    fn url(&self) -> String {
+        format!("{}://{}/", self.scheme("http", "https"), self.local())
     }
 }
 
@@ -224,34 +215,14 @@ mod tests {
     }
 
     #[test]
-    fn connect_lines_can_be_pasted() {
+    fn addresses_can_be_pasted_into_a_browser() {
         let check = |address: &str, tls, expected: &str| {
-            let endpoint = Endpoint {
-                address: address.parse().unwrap(),
-                tls,
-            };
-            assert_eq!(endpoint.curl("/health"), expected);
+            let address = address.parse().unwrap();
+            assert_eq!(Endpoint { address, tls }.url(), expected);
         };
-        check(
-            "127.0.0.1:80",
-            Trust::Plain,
-            "curl http://127.0.0.1:80/health",
-        );
-        check(
-            "0.0.0.0:80",
-            Trust::Plain,
-            "curl http://127.0.0.1:80/health",
-        );
-        check("[::]:80", Trust::Given, "curl https://[::1]:80/health");
-        check(
-            "127.0.0.1:1",
-            Trust::Unkept,
-            "curl --insecure https://127.0.0.1:1/health",
-        );
-        check(
-            "127.0.0.1:1",
-            Trust::Own("/my data/it's.pem".into()),
-            r"curl --cacert '/my data/it'\''s.pem' https://127.0.0.1:1/health",
-        );
+        check("127.0.0.1:80", Trust::Plain, "http://127.0.0.1:80/");
+        check("0.0.0.0:80", Trust::Plain, "http://127.0.0.1:80/");
+        check("[::]:80", Trust::Given, "https://[::1]:80/");
+        check("127.0.0.1:1", Trust::Unkept, "https://127.0.0.1:1/");
     }
 }

@@ -16,6 +16,7 @@ use crate::error::{Error, Result};
 use crate::key::{self, PartitionId};
 use crate::name::ContainerName;
 use crate::partition_map::PartitionMap;
+use crate::provisioning::Throughput;
 use crate::statistics::PartitionStatistics;
 use crate::store::Store;
 use crate::throughput::Charge;
@@ -33,8 +34,8 @@ const RATE_SECONDS: u64 = 10;
 pub struct Insight {
     /// Its name.
     pub name: ContainerName,
-    /// Request units per second that were provisioned.
-    pub provisioned: Option<u32>,
+    /// What was provisioned for it.
+    pub throughput: Option<Throughput>,
     /// Its physical partitions, by first token.
     pub partitions: Vec<PartitionInsight>,
     /// The keys that cost most in the last seconds, the costliest first.
@@ -101,7 +102,7 @@ impl Store {
             .collect();
         Ok(Insight {
             name: name.clone(),
-            provisioned: container.definition.provisioned,
+            throughput: Throughput::of(&container.definition),
             partitions,
             hot_keys: hot_keys(&container, second),
             large_keys: large_keys(&transaction, &container).await?,

@@ -106,7 +106,7 @@ async fn more_throughput_brings_partitions_and_less_takes_none_away() {
     ] {
         store.provision(&name("c"), throughput).await.unwrap();
         let insight = insight(&store).await;
-        assert_eq!(insight.provisioned, throughput.map(Throughput::units));
+        assert_eq!(insight.throughput, throughput);
         assert_eq!(insight.partitions.len(), partitions);
         assert!(
             insight

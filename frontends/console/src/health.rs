@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use hyper::StatusCode;
+use hyper::{Method, StatusCode};
 use serde::Serialize;
 use tessera_core::engine::{Engine, EngineError};
 use tessera_core::write_set::WriteSet;
@@ -13,10 +13,12 @@ use crate::Console;
 use crate::reply::Reply;
 use crate::routes::Route;
 
-pub(crate) const ROUTE: Route = Route {
+pub(crate) const ROUTES: &[Route] = &[Route {
+    method: Method::GET,
     path: "/health",
-    run: |console| Box::pin(health(console)),
-};
+    is_public: true,
+    run: |call| Box::pin(health(call.console)),
+}];
 
 /// An engine that needs longer for one key is not healthy, and monitors do not wait for ever.
 const ENGINE_TIMEOUT: Duration = Duration::from_secs(2);

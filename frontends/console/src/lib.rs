@@ -5,7 +5,13 @@
 //! connection's `Activity`; hyper's own header timer would also end idle connections, so it stays
 //! off.
 
+mod access;
+mod actions;
+mod assets;
+mod containers;
 mod health;
+mod limits;
+mod metrics;
 mod reply;
 mod routes;
 
@@ -13,7 +19,10 @@ use std::convert::Infallible;
 use std::future::Future;
 use std::pin::{Pin, pin};
 
-use http_body_util::Full;
+use crate::reply::Reply;
+use crate::routes::Call;
+use http_body_util::{BodyExt, Collected, Full, Limited};
+use hyper::StatusCode;
 use hyper::body::{Bytes, Incoming};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
@@ -24,32 +33,57 @@ use tracing::{Instrument, debug, info_span};
 
 /// Head and read-ahead of one request. Nothing the console reads is larger.
 const MAX_BUFFER_BYTES: usize = 16 * 1024;
+/// The most that a body may have.
+const MAX_BODY_BYTES: usize = 4 * 1024;
 
 /// The console front end.
 pub struct Console {
     store: Store,
     about: About,
+    /// What other machines must know.
+    admin_key: Option<String>,
 }
 
 impl Console {
-    /// A console over `store`, showing `about`.
-    pub fn new(store: Store, about: About) -> Self {
-        Self { store, about }
+    /// A console over `store`, showing `about`. Without an admin key it is for this machine alone.
+    pub fn new(store: Store, about: About, admin_key: Option<String>) -> Self {
+        Self {
+            store,
+            about,
+            admin_key,
+        }
     }
 
     async fn answer(
         &self,
         activity: &Activity,
+        is_local: bool,
         request: hyper::Request<Incoming>,
     ) -> hyper::Response<Full<Bytes>> {
         let running = activity.begin();
         let id = running.id();
         let span = info_span!("request", id = %id);
+        let (head, body) = request.into_parts();
         let reply = async {
-            let reply = routes::answer(self, request.method(), request.uri().path()).await;
+            let body = Limited::new(body, MAX_BODY_BYTES).collect().await;
+            let reply = match body.map(Collected::to_bytes) {
+                Err(error) => Reply::error(StatusCode::PAYLOAD_TOO_LARGE, &error.to_string()),
+                Ok(body) => {
+                    let call = Call {
+                        console: self,
+                        method: &head.method,
+                        path: head.uri.path(),
+                        headers: &head.headers,
+                        body: &body,
+                        is_local,
+                        parts: Vec::new(),
+                    };
+                    routes::answer(call).await
+                }
+            };
             debug!(
-                method = %request.method(),
-                path = request.uri().path(),
+                method = %head.method,
+                path = head.uri.path(),
                 status = reply.status.as_u16(),
                 "answered"
             );
@@ -65,11 +99,13 @@ impl FrontEnd for Console {
             let Connection {
                 stream,
                 activity,
+                peer,
                 mut shutdown,
                 ..
             } = connection;
+            let is_local = peer.ip().to_canonical().is_loopback();
             let service = service_fn(|request| {
-                let answer = self.answer(&activity, request);
+                let answer = self.answer(&activity, is_local, request);
                 async { Ok::<_, Infallible>(answer.await) }
             });
             let mut http = pin!(
@@ -92,111 +128,4 @@ impl FrontEnd for Console {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::sync::Arc;
-    use std::time::Instant;
-
-    use tessera_core::engine::Engine;
-    use tessera_core::memory::MemoryEngine;
-    use tessera_core::store::StoreOptions;
-    use tessera_frontend::Listener;
-    use tessera_frontend::testing::connection;
-    use tokio::io::{AsyncReadExt, AsyncWriteExt, duplex};
-    use tokio::sync::watch;
-
-    use super::*;
-
-    async fn console(engine: Arc<dyn Engine>) -> Console {
-        let address = "127.0.0.1:8080".parse().unwrap();
-        let listeners = vec![Listener {
-            name: "console",
-            address,
-            tls: false,
-        }];
-        let about = About {
-            version: "1.2.3",
-            engine: "memory",
-            started: Instant::now(),
-            listeners,
-        };
-        let store = Store::open(engine, StoreOptions::default()).await.unwrap();
-        Console::new(store, about)
-    }
-
-    /// Sends `request`, which must ask for the connection to be closed, and returns all that comes.
-    async fn exchange(console: &Console, request: &str) -> String {
-        let (mut client, server) = duplex(1 << 16);
-        let (_stop, stopping) = watch::channel(false);
-        let connection = connection(server, stopping);
-        client.write_all(request.as_bytes()).await.unwrap();
-        let mut answer = String::new();
-        let (_, read) = tokio::join!(
-            console.serve(connection),
-            client.read_to_string(&mut answer)
-        );
-        read.unwrap();
-        answer
-    }
-
-    async fn check(console: &Console, request_line: &str, expected: &[&str]) {
-        let request = format!("{request_line} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n");
-        let answer = exchange(console, &request).await;
-        for part in expected {
-            assert!(answer.contains(part), "{part:?} is not in {answer}");
-        }
-    }
-
-    #[tokio::test]
-    async fn health_follows_the_engine() {
-        let engine = Arc::new(MemoryEngine::new());
-        let console = console(engine.clone()).await;
-        let healthy = [
-            "HTTP/1.1 200 OK",
-            "\"status\":\"ok\"",
-            "\"version\":\"1.2.3\"",
-        ];
-        check(&console, "GET /health", &healthy).await;
-        let listeners =
-            "\"listeners\":{\"console\":{\"address\":\"127.0.0.1:8080\",\"tls\":false}}";
-        check(&console, "GET /health", &[listeners, "x-request-id: 1-1"]).await;
-        engine.close().await.unwrap();
-        let closed = [
-            "HTTP/1.1 503 ",
-            "\"status\":\"unavailable\"",
-            "\"reason\":\"the storage",
-        ];
-        check(&console, "GET /health", &closed).await;
-    }
-
-    #[tokio::test]
-    async fn unknown_pages_and_methods_are_refused_in_json() {
-        let console = console(Arc::new(MemoryEngine::new())).await;
-        check(
-            &console,
-            "GET /",
-            &["HTTP/1.1 404 ", "application/json", "/health"],
-        )
-        .await;
-        check(
-            &console,
-            "DELETE /health",
-            &["HTTP/1.1 405 ", "allow: GET, HEAD\r\n"],
-        )
-        .await;
-        let head = exchange(&console, "HEAD /health HTTP/1.0\r\n\r\n").await;
-        assert!(
-            head.starts_with("HTTP/1.0 200 OK") && head.ends_with("\r\n\r\n"),
-            "{head}"
-        );
-    }
-
-    #[tokio::test]
-    async fn requests_on_one_connection_are_answered_in_turn() {
-        let console = console(Arc::new(MemoryEngine::new())).await;
-        let request = "GET /health HTTP/1.1\r\nhost: x\r\n\r\n";
-        let last = "GET / HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n";
-        let answers = exchange(&console, &format!("{request}{request}{last}")).await;
-        assert_eq!(answers.matches("HTTP/1.1 200 OK").count(), 2, "{answers}");
-        assert!(answers.contains("x-request-id: 1-3"), "{answers}");
-    }
-}
+mod tests;

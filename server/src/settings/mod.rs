@@ -4,6 +4,7 @@
 //! Adding a setting is a field in [`Config`] and a row in [`FIXED`]; a front end brings its own
 //! row.
 
+pub(crate) mod console;
 mod file;
 pub(crate) mod mongo;
 mod print;
@@ -34,6 +35,7 @@ pub(crate) struct Config {
     /// The front ends that are not off, by name, with their addresses.
     pub(crate) listen: Vec<(&'static str, SocketAddr)>,
     pub(crate) mongo: mongo::MongoSettings,
+    pub(crate) console: console::ConsoleSettings,
     pub(crate) table: table::TableSettings,
     pub(crate) max_connections: usize,
     pub(crate) idle_timeout: Option<Duration>,
@@ -399,6 +401,7 @@ impl Config {
             memory_limit_bytes: 0,
             listen: Vec::new(),
             mongo: mongo::MongoSettings::default(),
+            console: console::ConsoleSettings::default(),
             table: table::TableSettings::default(),
             max_connections: 0,
             idle_timeout: None,

@@ -17,7 +17,7 @@ fn health_says_what_listens_where() {
     let console = &reply.body["listeners"]["console"];
     assert_eq!(console["address"], server.address.to_string());
     assert_eq!(console["tls"], false);
-    let line = format!("curl http://{}/health", server.address);
+    let line = format!("http://{}/", server.address);
     assert!(server.banner.contains(&line), "{}", server.banner);
     assert!(
         server.banner.contains(text(&server.data())),

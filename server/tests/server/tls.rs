@@ -57,7 +57,7 @@ fn a_brought_certificate_is_served() {
     assert_eq!(reply.status, 200);
     assert_eq!(reply.body["listeners"]["console"]["tls"], true);
     assert!(
-        server.banner.contains("curl https://127.0.0.1:"),
+        server.banner.contains("https://127.0.0.1:"),
         "{}",
         server.banner
     );
@@ -68,7 +68,9 @@ fn the_self_signed_certificate_stays_the_same_and_private() {
     let server = Server::start(&["--tls-self-signed"]);
     let cert = server.data().join("tls/cert.pem");
     assert!(
-        server.banner.contains(&format!("--cacert {}", text(&cert))),
+        server
+            .banner
+            .contains(&format!("--tlsCAFile {}", text(&cert))),
         "{}",
         server.banner
     );

@@ -1,0 +1,333 @@
+// The console: asks the server every two seconds and draws what it answers. Texts of the server,
+// such as names and keys, only ever become text.
+"use strict";
+
+const PERIOD_MS = 2000;
+const KEPT_SAMPLES = 90;
+const SVG = "http://www.w3.org/2000/svg";
+
+const state = {
+  chosen: null, // path of the container that is shown in detail
+  before: new Map(), // API → { operations, at }: to make rates of counters
+  history: [],
+  key: sessionStorage.getItem("admin-key"),
+  wasEdited: false, // whether the throughput form holds something not sent yet
+};
+
+const $ = (id) => document.getElementById(id);
+
+function element(name, attributes = {}, ...children) {
+  const made = document.createElement(name);
+  for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
+  made.append(...children);
+  return made;
+}
+
+function drawn(name, attributes = {}) {
+  const made = document.createElementNS(SVG, name);
+  for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
+  return made;
+}
+
+const whole = new Intl.NumberFormat("en", { maximumFractionDigits: 0 });
+const precise = new Intl.NumberFormat("en", { maximumFractionDigits: 1 });
+
+function size(bytes) {
+  const units = ["B", "KiB", "MiB", "GiB", "TiB"];
+  let value = bytes;
+  let unit = 0;
+  while (value >= 1024 && unit < units.length - 1) {
+    value /= 1024;
+    unit += 1;
+  }
+  return `${precise.format(value)} ${units[unit]}`;
+}
+
+const percent = (part) => (part === null ? "–" : `${whole.format(part * 100)} %`);
+
+function heat(consumption) {
+  if (consumption === null || consumption < 0.3) return "cool";
+  return consumption < 0.7 ? "warm" : "hot";
+}
+
+async function ask(path, body) {
+  const headers = {};
+  if (state.key) headers.authorization = `Bearer ${state.key}`;
+  const request = { headers };
+  if (body !== undefined) {
+    headers["content-type"] = "application/json";
+    request.method = "POST";
+    request.body = JSON.stringify(body);
+  }
+  const answer = await fetch(path, request);
+  const value = await answer.json();
+  if (answer.status === 401) $("login").hidden = false;
+  if (!answer.ok) throw new Error(value.error ?? `status ${answer.status}`);
+  return value;
+}
+
+const pathOf = (container) =>
+  "api/containers/" +
+  [container.api, container.database, container.container].map(encodeURIComponent).join("/");
+
+const nameOf = (container) => `${container.api} · ${container.database} · ${container.container}`;
+
+function showProtocols(containers) {
+  const sums = new Map();
+  for (const container of containers) {
+    const sum = sums.get(container.api) ?? { rate: 0, charged: 0, operations: 0, throttled: 0 };
+    sum.rate += container.request_units_per_second;
+    sum.charged += container.request_units;
+    sum.operations += container.operations;
+    sum.throttled += container.throttled;
+    sums.set(container.api, sum);
+  }
+  const now = performance.now();
+  const cards = [...sums].map(([api, sum]) => {
+    const before = state.before.get(api);
+    const passed = before ? (now - before.at) / 1000 : 0;
+    const rate = passed > 0 ? Math.max(0, sum.operations - before.operations) / passed : 0;
+    state.before.set(api, { operations: sum.operations, at: now });
+    return element("div", { class: "card" },
+      api,
+      element("b", {}, `${precise.format(sum.rate)} RU/s`),
+      element("small", {}, `${precise.format(rate)} operations/s`),
+      element("small", {}, `${whole.format(sum.charged)} RU charged`),
+      element("small", {}, `${whole.format(sum.throttled)} throttled`));
+  });
+  $("protocols").replaceChildren(...cards);
+}
+
+function showContainers(containers) {
+  const wanted = $("search").value.toLowerCase();
+  const rows = containers
+    .filter((container) => nameOf(container).toLowerCase().includes(wanted))
+    .map((container) => {
+      const path = pathOf(container);
+      const link = element("button", { class: "link", type: "button" }, nameOf(container));
+      link.addEventListener("click", () => choose(path));
+      const provisioned = container.throughput;
+      const cells = [
+        link,
+        whole.format(container.partitions.length),
+        whole.format(container.items),
+        size(container.bytes),
+        precise.format(container.request_units_per_second),
+        provisioned
+          ? `${whole.format(provisioned.request_units_per_second)} ${provisioned.mode}`
+          : "unlimited",
+        percent(container.normalised_consumption),
+        whole.format(container.throttled),
+      ];
+      const row = element("tr", {}, ...cells.map((cell) => element("td", {}, cell)));
+      if (path === state.chosen) row.className = "chosen";
+      return row;
+    });
+  $("containers").tBodies[0].replaceChildren(...rows);
+  $("nothing").hidden = containers.length > 0;
+  $("containers").hidden = containers.length === 0;
+}
+
+function choose(path) {
+  state.chosen = path;
+  state.history = [];
+  state.wasEdited = false;
+  say("");
+  refresh().then(() => $("detail").scrollIntoView({ behavior: "smooth" }));
+}
+
+// The part of the ring from one angle to another, between two radii.
+function arc(from, to, inner, outer) {
+  // A whole circle would begin where it ends, and not be drawn.
+  const end = Math.min(to, from + 2 * Math.PI - 0.0001);
+  const at = (angle, radius) =>
+    `${(radius * Math.sin(angle)).toFixed(3)} ${(-radius * Math.cos(angle)).toFixed(3)}`;
+  const large = end - from > Math.PI ? 1 : 0;
+  return `M ${at(from, outer)} A ${outer} ${outer} 0 ${large} 1 ${at(end, outer)} ` +
+    `L ${at(end, inner)} A ${inner} ${inner} 0 ${large} 0 ${at(from, inner)} Z`;
+}
+
+function showRing(partitions) {
+  const lowest = -(2n ** 63n);
+  const angle = (token) => Number((token - lowest) >> 11n) / 2 ** 53 * 2 * Math.PI;
+  const most = Math.max(1, ...partitions.map((partition) => partition.bytes));
+  const gap = partitions.length > 1 ? 0.012 : 0;
+  const shapes = partitions.flatMap((partition) => {
+    const from = angle(BigInt(partition.first_token));
+    const to = angle(BigInt(partition.last_token) + 1n);
+    const outer = 72 + 30 * (partition.bytes / most);
+    const shape = drawn("path", {
+      d: arc(from, Math.max(from + 0.004, to - gap), 60, outer),
+      class: heat(partition.normalised_consumption),
+    });
+    const title = drawn("title");
+    title.textContent = `partition ${partition.id}: ${size(partition.bytes)}, ` +
+      `${precise.format(partition.request_units_per_second)} RU/s`;
+    shape.append(title);
+    if (to - from < 0.25) return [shape];
+    const middle = (from + to) / 2;
+    const label = drawn("text", { x: 46 * Math.sin(middle), y: -46 * Math.cos(middle) });
+    label.textContent = partition.id;
+    return [shape, label];
+  });
+  $("ring").replaceChildren(...shapes);
+}
+
+function showPartitions(partitions) {
+  const rows = partitions.map((partition, place) => {
+    const button = (text, action, possible) => {
+      const made = element("button", { type: "button" }, text);
+      made.disabled = !possible;
+      made.addEventListener("click", () => change(action, { partition: partition.id }));
+      return made;
+    };
+    const actions = element("span", {},
+      button("Split", "split", true), " ",
+      button("Merge with next", "merge", place < partitions.length - 1));
+    const cells = [
+      String(partition.id),
+      `${partition.first_token} … ${partition.last_token}`,
+      whole.format(partition.items),
+      size(partition.bytes),
+      precise.format(partition.request_units_per_second),
+      partition.budget === null ? "–" : whole.format(partition.budget),
+      percent(partition.normalised_consumption),
+      whole.format(partition.throttled),
+      actions,
+    ];
+    return element("tr", {}, ...cells.map((cell) => element("td", {}, cell)));
+  });
+  // Whoever is about to press a button keeps it while nothing has changed.
+  const list = $("partitions").tBodies[0];
+  const shape = partitions.map((partition) => partition.id).join();
+  if (list.dataset.shape === shape && list.contains(document.activeElement)) {
+    rows.forEach((row, place) => {
+      [...row.cells].slice(0, -1).forEach((cell, column) => {
+        list.rows[place].cells[column].textContent = cell.textContent;
+      });
+    });
+    return;
+  }
+  list.dataset.shape = shape;
+  list.replaceChildren(...rows);
+}
+
+function bars(list, keys, share, figure) {
+  const rows = keys.map((key) => {
+    const bar = drawn("svg", { class: "bar", viewBox: "0 0 100 3", preserveAspectRatio: "none" });
+    const length = Math.max(0.5, 100 * share(key));
+    bar.append(drawn("rect", { width: length, height: 3, class: heat(share(key)) }));
+    return element("li", {},
+      element("span", { class: "key" }, key.key === "" ? "(empty)" : key.key),
+      element("span", {}, figure(key)), bar);
+  });
+  if (rows.length === 0) rows.push(element("li", { class: "none" }, "none"));
+  list.replaceChildren(...rows);
+}
+
+function showHistory(rate) {
+  state.history.push(rate);
+  if (state.history.length > KEPT_SAMPLES) state.history.shift();
+  const most = Math.max(1, ...state.history);
+  const points = state.history.map((value, place) => {
+    const x = 300 * (place + KEPT_SAMPLES - state.history.length) / (KEPT_SAMPLES - 1);
+    return `${x.toFixed(1)},${(76 - 72 * value / most).toFixed(1)}`;
+  });
+  const line = drawn("polyline", { points: points.join(" ") });
+  const title = drawn("title");
+  title.textContent = `now ${precise.format(rate)}, most ${precise.format(most)}`;
+  line.append(title);
+  $("history").replaceChildren(line);
+}
+
+function showThroughput(throughput) {
+  if (state.wasEdited || $("throughput").contains(document.activeElement)) return;
+  $("mode").value = throughput ? throughput.mode : "unlimited";
+  if (throughput) $("units").value = throughput.request_units_per_second;
+  $("units").disabled = !throughput;
+}
+
+function showDetail(container) {
+  $("detail").hidden = false;
+  $("detail-title").textContent = nameOf(container);
+  const warnings = container.warnings.map((warning) => element("li", {}, warning.message));
+  $("warnings").replaceChildren(...warnings);
+  showRing(container.partitions);
+  showPartitions(container.partitions);
+  showHistory(container.request_units_per_second);
+  showThroughput(container.throughput);
+  bars($("hot-keys"), container.hot_keys ?? [], (key) => key.share, (key) =>
+    `${precise.format(key.request_units_per_second)} RU/s · ${percent(key.share)} · ` +
+    `partition ${key.partition}`);
+  const all = Math.max(1, container.bytes);
+  bars($("large-keys"), container.large_keys ?? [], (key) => key.bytes / all, (key) =>
+    `${size(key.bytes)} · ${whole.format(key.items)} items · partition ${key.partition}`);
+}
+
+function say(message, isBad = false) {
+  $("outcome").textContent = message;
+  $("outcome").className = isBad ? "bad" : "";
+}
+
+async function change(action, body) {
+  say("working…");
+  try {
+    showDetail(await ask(`${state.chosen}/${action}`, body));
+    say("done");
+  } catch (error) {
+    say(error.message, true);
+  }
+}
+
+async function showServer() {
+  const health = await (await fetch("health")).json();
+  const server = $("server");
+  server.className = health.status === "ok" ? "" : "bad";
+  const minutes = Math.floor(health.uptime_seconds / 60);
+  server.textContent = `${health.version}, engine ${health.engine}, ${health.status}, ` +
+    `up ${minutes < 60 ? `${minutes} min` : `${Math.floor(minutes / 60)} h`}`;
+}
+
+async function refresh() {
+  try {
+    await showServer();
+    const containers = await ask("api/containers");
+    $("login").hidden = true;
+    showProtocols(containers);
+    showContainers(containers);
+    if (state.chosen && !containers.some((container) => pathOf(container) === state.chosen)) {
+      state.chosen = null;
+      $("detail").hidden = true;
+    }
+    if (state.chosen) showDetail(await ask(state.chosen));
+  } catch (error) {
+    $("server").className = "bad";
+    $("server").textContent = error.message;
+  }
+}
+
+$("search").addEventListener("input", refresh);
+$("mode").addEventListener("change", () => {
+  state.wasEdited = true;
+  const isAutoscale = $("mode").value === "autoscale";
+  $("units").disabled = $("mode").value === "unlimited";
+  $("units").min = isAutoscale ? 1000 : 400;
+  $("units").step = isAutoscale ? 1000 : 100;
+});
+$("units").addEventListener("input", () => { state.wasEdited = true; });
+$("throughput").addEventListener("submit", async (event) => {
+  event.preventDefault();
+  const mode = $("mode").value;
+  const wanted = mode === "unlimited" ? { unlimited: true } : { [mode]: Number($("units").value) };
+  await change("throughput", wanted);
+  state.wasEdited = false;
+});
+$("login").addEventListener("submit", (event) => {
+  event.preventDefault();
+  state.key = $("key").value;
+  sessionStorage.setItem("admin-key", state.key);
+  refresh();
+});
+
+refresh();
+setInterval(() => { if (!document.hidden) refresh(); }, PERIOD_MS);

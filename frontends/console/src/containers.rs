@@ -1,0 +1,249 @@
+//! `GET /api/containers` and one of them: what is stored where, and how hot it is, as JSON.
+
+use hyper::{Method, StatusCode};
+use serde::Serialize;
+use tessera_core::Error;
+use tessera_core::insight::{HotKey, Insight, LargeKey, PartitionInsight};
+use tessera_core::name::ContainerName;
+use tessera_core::provisioning::Throughput;
+
+use crate::Console;
+use crate::limits::{self, Warning};
+use crate::reply::Reply;
+use crate::routes::{Call, Route};
+
+pub(crate) const ROUTES: &[Route] = &[
+    Route {
+        method: Method::GET,
+        path: "/api/containers",
+        is_public: false,
+        run: |call| Box::pin(list(call)),
+    },
+    Route {
+        method: Method::GET,
+        path: "/api/containers/{api}/{database}/{container}",
+        is_public: false,
+        run: |call| Box::pin(show(call)),
+    },
+];
+
+/// What a page shows of a container: figures of all its partitions, and each of them.
+#[derive(Serialize)]
+pub(crate) struct Shown {
+    api: String,
+    database: String,
+    container: String,
+    throughput: Option<ShownThroughput>,
+    items: i64,
+    bytes: i64,
+    request_units_per_second: f64,
+    /// That of the hottest partition.
+    normalised_consumption: Option<f64>,
+    request_units: f64,
+    operations: u64,
+    throttled: u64,
+    partitions: Vec<ShownPartition>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    hot_keys: Vec<ShownHotKey>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    large_keys: Vec<ShownLargeKey>,
+    warnings: Vec<Warning>,
+}
+
+#[derive(Serialize)]
+struct ShownThroughput {
+    mode: &'static str,
+    request_units_per_second: u32,
+}
+
+#[derive(Serialize)]
+struct ShownPartition {
+    id: u32,
+    /// Texts, because tokens are larger than the numbers of JavaScript.
+    first_token: String,
+    last_token: String,
+    items: i64,
+    bytes: i64,
+    budget: Option<f64>,
+    request_units_per_second: f64,
+    normalised_consumption: Option<f64>,
+    request_units: f64,
+    operations: u64,
+    throttled: u64,
+}
+
+#[derive(Serialize)]
+struct ShownHotKey {
+    key: String,
+    partition: u32,
+    request_units_per_second: f64,
+    error: f64,
+    share: f64,
+}
+
+#[derive(Serialize)]
+struct ShownLargeKey {
+    key: String,
+    partition: u32,
+    items: i64,
+    bytes: i64,
+}
+
+async fn list(call: &Call<'_>) -> Reply {
+    let mut shown = Vec::new();
+    match insights(call.console).await {
+        Ok(insights) => shown.extend(insights.into_iter().map(Shown::of)),
+        Err(error) => return failure(&error),
+    }
+    for container in &mut shown {
+        container.hot_keys.clear();
+        container.large_keys.clear();
+    }
+    Reply::json(StatusCode::OK, &shown)
+}
+
+async fn show(call: &Call<'_>) -> Reply {
+    let name = match name(call) {
+        Ok(name) => name,
+        Err(refusal) => return refusal,
+    };
+    answer(call.console, &name).await
+}
+
+/// One container, as it is now.
+pub(crate) async fn answer(console: &Console, name: &ContainerName) -> Reply {
+    match console.store.insight(name).await {
+        Ok(insight) => Reply::json(StatusCode::OK, &Shown::of(insight)),
+        Err(error) => failure(&error),
+    }
+}
+
+/// The container that the path names.
+pub(crate) fn name(call: &Call<'_>) -> Result<ContainerName, Reply> {
+    let [api, database, container, ..] = call.parts.as_slice() else {
+        let message = "the path must name an API, a database and a container";
+        return Err(Reply::error(StatusCode::NOT_FOUND, message));
+    };
+    Ok(ContainerName::new(api, database, container))
+}
+
+/// All containers there are. One that goes away meanwhile is left out.
+pub(crate) async fn insights(console: &Console) -> Result<Vec<Insight>, Error> {
+    let mut insights = Vec::new();
+    for name in console.store.all_containers().await? {
+        match console.store.insight(&name).await {
+            Ok(insight) => insights.push(insight),
+            Err(Error::NotFound(_)) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(insights)
+}
+
+pub(crate) fn failure(error: &Error) -> Reply {
+    let status = match error {
+        Error::NotFound(_) => StatusCode::NOT_FOUND,
+        Error::Rejected(_) | Error::AlreadyExists(_) => StatusCode::BAD_REQUEST,
+        Error::Conflict => StatusCode::CONFLICT,
+        Error::Unavailable(_) | Error::ReadOnly(_) => StatusCode::SERVICE_UNAVAILABLE,
+        _ => StatusCode::INTERNAL_SERVER_ERROR,
+    };
+    Reply::error(status, &error.to_string())
+}
+
+impl Shown {
+    fn of(insight: Insight) -> Self {
+        let partitions = &insight.partitions;
+        let items = partitions
+            .iter()
+            .map(|partition| partition.statistics.tally.items);
+        let bytes = partitions
+            .iter()
+            .map(|partition| partition.statistics.tally.bytes);
+        let rates = partitions
+            .iter()
+            .map(|partition| partition.request_units_per_second);
+        let charges = partitions.iter().map(|partition| partition.charged);
+        let consumption = partitions.iter().filter_map(|it| it.normalised_consumption);
+        Self {
+            items: items.sum(),
+            bytes: bytes.sum(),
+            request_units_per_second: rates.sum(),
+            normalised_consumption: consumption.reduce(f64::max),
+            request_units: charges
+                .sum::<tessera_core::throughput::Charge>()
+                .request_units(),
+            operations: partitions
+                .iter()
+                .map(|partition| partition.operations)
+                .sum(),
+            throttled: partitions.iter().map(|partition| partition.throttled).sum(),
+            warnings: limits::warnings(&insight),
+            throughput: insight.throughput.map(ShownThroughput::of),
+            partitions: partitions.iter().map(ShownPartition::of).collect(),
+            hot_keys: insight.hot_keys.into_iter().map(ShownHotKey::of).collect(),
+            large_keys: insight
+                .large_keys
+                .into_iter()
+                .map(ShownLargeKey::of)
+                .collect(),
+            api: insight.name.api,
+            database: insight.name.database,
+            container: insight.name.container,
+        }
+    }
+}
+
+impl ShownThroughput {
+    fn of(throughput: Throughput) -> Self {
+        Self {
+            mode: match throughput {
+                Throughput::Manual(_) => "manual",
+                Throughput::Autoscale(_) => "autoscale",
+            },
+            request_units_per_second: throughput.units(),
+        }
+    }
+}
+
+impl ShownPartition {
+    fn of(partition: &PartitionInsight) -> Self {
+        let statistics = &partition.statistics;
+        Self {
+            id: statistics.partition,
+            first_token: statistics.first.to_string(),
+            last_token: statistics.last.to_string(),
+            items: statistics.tally.items,
+            bytes: statistics.tally.bytes,
+            budget: partition.budget,
+            request_units_per_second: partition.request_units_per_second,
+            normalised_consumption: partition.normalised_consumption,
+            request_units: partition.charged.request_units(),
+            operations: partition.operations,
+            throttled: partition.throttled,
+        }
+    }
+}
+
+impl ShownHotKey {
+    fn of(hot: HotKey) -> Self {
+        Self {
+            key: hot.key,
+            partition: hot.partition,
+            request_units_per_second: hot.request_units_per_second,
+            error: hot.error,
+            share: hot.share,
+        }
+    }
+}
+
+impl ShownLargeKey {
+    fn of(large: LargeKey) -> Self {
+        Self {
+            key: large.key,
+            partition: large.partition,
+            items: large.tally.items,
+            bytes: large.tally.bytes,
+        }
+    }
+}

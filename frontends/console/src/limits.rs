@@ -1,0 +1,72 @@
+//! What comes near a limit, in words.
+
+use serde::Serialize;
+use tessera_core::insight::Insight;
+
+/// From this part of a limit on there is a warning.
+const WARN_FROM: f64 = 0.7;
+const GIB: f64 = 1_073_741_824.0;
+const LOGICAL_LIMIT_GIB: f64 = 20.0;
+const PHYSICAL_LIMIT_GIB: f64 = 50.0;
+/// Physical partitions of Cassandra tables are smaller.
+const CASSANDRA_LIMIT_GIB: f64 = 30.0;
+
+/// Something to look after.
+#[derive(Debug, PartialEq, Serialize)]
+pub(crate) struct Warning {
+    /// The physical partition it is about.
+    partition: u32,
+    message: String,
+}
+
+/// All that is near a limit in a container.
+pub(crate) fn warnings(insight: &Insight) -> Vec<Warning> {
+    let physical = match insight.name.api.as_str() {
+        "cql" => CASSANDRA_LIMIT_GIB,
+        _ => PHYSICAL_LIMIT_GIB,
+    };
+    let mut warnings = Vec::new();
+    for partition in &insight.partitions {
+        let id = partition.statistics.partition;
+        let mut warn = |message| {
+            warnings.push(Warning {
+                partition: id,
+                message,
+            })
+        };
+        if let Some(used) = partition
+            .normalised_consumption
+            .filter(|used| *used >= WARN_FROM)
+        {
+            warn(format!(
+                "partition {id} spent {:.0} % of its request units in a second of the last minute",
+                used * 100.0
+            ));
+        }
+        let size = gib(partition.statistics.tally.bytes);
+        if size >= WARN_FROM * physical {
+            warn(format!(
+                "partition {id} holds {size:.1} of at most {physical} GiB: split it"
+            ));
+        }
+    }
+    for large in &insight.large_keys {
+        let size = gib(large.tally.bytes);
+        if size >= WARN_FROM * LOGICAL_LIMIT_GIB {
+            warnings.push(Warning {
+                partition: large.partition,
+                message: format!(
+                    "the partition key '{}' holds {size:.1} of at most {LOGICAL_LIMIT_GIB} GiB: \
+                     choose a key with more values",
+                    large.key
+                ),
+            });
+        }
+    }
+    warnings
+}
+
+#[expect(clippy::cast_precision_loss, reason = "shown with one decimal")]
+fn gib(bytes: i64) -> f64 {
+    bytes as f64 / GIB
+}

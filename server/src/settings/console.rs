@@ -1,0 +1,38 @@
+//! The settings of the console.
+
+use super::value::Secret;
+use super::{Apply, Kind, Setting};
+
+/// The fewest characters of a key that cannot be guessed.
+const MIN_KEY_CHARACTERS: usize = 16;
+
+/// What the settings say.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct ConsoleSettings {
+    admin_key: Option<Secret>,
+}
+
+impl ConsoleSettings {
+    /// What clients on other machines must know.
+    pub(crate) fn admin_key(&self) -> Option<&str> {
+        self.admin_key.as_ref().map(|Secret(key)| key.as_str())
+    }
+}
+
+/// The front end's settings beside its address.
+pub(crate) const OPTIONS: &[Setting] = &[Setting {
+    name: "console-admin-key",
+    kind: Kind::Text,
+    placeholder: "KEY",
+    secret: true,
+    default: None,
+    help: "What clients of the console on other machines must send as 'Authorization: Bearer \
+           KEY'; without it, the console is for this machine alone",
+    allowed: "at least 16 characters, no spaces",
+    apply: Apply::Field(|config, text| {
+        let is_good =
+            text.len() >= MIN_KEY_CHARACTERS && text.bytes().all(|b| b.is_ascii_graphic());
+        config.console.admin_key = is_good.then(|| Secret(text.to_owned()));
+        is_good.then_some(())
+    }),
+}];
