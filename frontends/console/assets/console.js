@@ -128,12 +128,20 @@ function showContainers(containers) {
   $("containers").hidden = containers.length === 0;
 }
 
+// The address names what is shown, so that it can be kept and sent to others.
 function choose(path) {
-  state.chosen = path;
+  location.hash = path;
+}
+
+function follow() {
+  state.chosen = location.hash.slice(1) || null;
+  if (!state.chosen) $("detail").hidden = true;
   state.history = [];
   state.wasEdited = false;
   say("");
-  refresh().then(() => $("detail").scrollIntoView({ behavior: "smooth" }));
+  refresh().then(() => {
+    if (state.chosen) $("detail").scrollIntoView({ behavior: "smooth" });
+  });
 }
 
 // The part of the ring from one angle to another, between two radii.
@@ -178,15 +186,20 @@ function showPartitions(partitions) {
     const button = (text, action, possible) => {
       const made = element("button", { type: "button" }, text);
       made.disabled = !possible;
+      made.title = action === "split" ? "Divide it in two" : "Join it with the next partition";
       made.addEventListener("click", () => change(action, { partition: partition.id }));
       return made;
     };
     const actions = element("span", {},
       button("Split", "split", true), " ",
-      button("Merge with next", "merge", place < partitions.length - 1));
+      button("Merge →", "merge", place < partitions.length - 1));
+    const width = BigInt(partition.last_token) - BigInt(partition.first_token) + 1n;
+    const range = element("span", {
+      title: `tokens ${partition.first_token} to ${partition.last_token}`,
+    }, `${precise.format(Number(width >> 11n) / 2 ** 53 * 100)} %`);
     const cells = [
       String(partition.id),
-      `${partition.first_token} … ${partition.last_token}`,
+      range,
       whole.format(partition.items),
       size(partition.bytes),
       precise.format(partition.request_units_per_second),
@@ -296,10 +309,10 @@ async function refresh() {
     showProtocols(containers);
     showContainers(containers);
     if (state.chosen && !containers.some((container) => pathOf(container) === state.chosen)) {
-      state.chosen = null;
-      $("detail").hidden = true;
+      location.hash = "";
+    } else if (state.chosen) {
+      showDetail(await ask(state.chosen));
     }
-    if (state.chosen) showDetail(await ask(state.chosen));
   } catch (error) {
     $("server").className = "bad";
     $("server").textContent = error.message;
@@ -329,5 +342,6 @@ $("login").addEventListener("submit", (event) => {
   refresh();
 });
 
-refresh();
+addEventListener("hashchange", follow);
+follow();
 setInterval(() => { if (!document.hidden) refresh(); }, PERIOD_MS);
