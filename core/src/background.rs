@@ -1,4 +1,4 @@
-//! The work that goes on by itself: reaping, expiry, and jobs whose owner is gone.
+//! The work that goes on by itself: reaping, expiry, splits by size, and jobs whose owner is gone.
 
 use std::time::{Duration, Instant};
 
@@ -8,6 +8,7 @@ use tokio::task::JoinHandle;
 use crate::error::Result;
 use crate::expiry::Expirer;
 use crate::reaper::Reaper;
+use crate::sizing::Sizer;
 use crate::store::Store;
 
 /// How often it looks for work when nobody announced any.
@@ -85,13 +86,15 @@ impl FullLook {
 pub(crate) struct Rounds {
     reaper: Reaper,
     expirer: Expirer,
+    sizer: Sizer,
 }
 
 impl Rounds {
-    /// Removes everything there is to remove now.
+    /// Removes everything there is to remove now, and splits what is too large.
     pub(crate) async fn work(&mut self, store: &Store) -> Result<()> {
         self.expirer.remove_expired(store).await?;
-        self.reaper.reap_all(store).await
+        self.reaper.reap_all(store).await?;
+        self.sizer.split_large(store).await
     }
 }
 

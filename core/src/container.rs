@@ -52,6 +52,11 @@ impl Container {
         share.map(Charge::from_milli_units)
     }
 
+    /// The most that a physical partition may hold before it is split.
+    pub(crate) fn max_partition_bytes(&self) -> i64 {
+        self.model.max_partition_bytes()
+    }
+
     /// A partition key as people write it.
     pub fn key_text(&self, partition_key: &[u8]) -> String {
         self.model

@@ -43,6 +43,7 @@ pub mod rebuild;
 pub mod recent_commits;
 mod schema_change;
 mod sequence;
+mod sizing;
 pub mod split;
 pub mod statistics;
 pub mod store;

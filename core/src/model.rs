@@ -24,6 +24,11 @@ pub trait Model: Send + Sync + 'static {
     /// that cannot be placed there is [`Error::Rejected`].
     fn relocate(&self, target: &Definition, item: &Item) -> Result<Locator>;
 
+    /// The most that a physical partition may hold before it is split.
+    fn max_partition_bytes(&self) -> i64 {
+        50 << 30
+    }
+
     /// A partition key as people write it. Text as it is, other bytes as hexadecimal digits, unless
     /// the front end knows better.
     fn partition_key_text(&self, _definition: &Definition, partition_key: &[u8]) -> String {

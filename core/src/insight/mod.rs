@@ -36,6 +36,8 @@ pub struct Insight {
     pub name: ContainerName,
     /// What was provisioned for it.
     pub throughput: Option<Throughput>,
+    /// The most that one of its physical partitions may hold before it is split.
+    pub max_partition_bytes: i64,
     /// Its physical partitions, by first token.
     pub partitions: Vec<PartitionInsight>,
     /// The keys that cost most in the last seconds, the costliest first.
@@ -103,6 +105,7 @@ impl Store {
         Ok(Insight {
             name: name.clone(),
             throughput: Throughput::of(&container.definition),
+            max_partition_bytes: container.max_partition_bytes(),
             partitions,
             hot_keys: hot_keys(&container, second),
             large_keys: large_keys(&transaction, &container).await?,

@@ -174,3 +174,36 @@ proptest! {
         });
     }
 }
+
+#[tokio::test]
+async fn a_partition_that_grew_too_large_is_split_by_itself() {
+    let store = open_store().await;
+    let c = name("c");
+    store
+        .create_container(&c, &new_container(vec![], 1))
+        .await
+        .unwrap();
+    let items = 40;
+    for number in 0..items {
+        let locator = Locator::murmur3(format!("key {number}"), "row");
+        let body = "x".repeat(usize::try_from(MAX_PARTITION_BYTES).unwrap() / 32);
+        insert(&store, &c, NewItem::new(locator, body))
+            .await
+            .unwrap();
+    }
+    store.settle().await.unwrap();
+    let partitions = store.insight(&c).await.unwrap().partitions;
+    assert_eq!(partitions.len(), 2);
+    let counted: i64 = partitions
+        .iter()
+        .map(|partition| partition.statistics.tally.items)
+        .sum();
+    assert_eq!(counted, items);
+    assert!(
+        partitions
+            .iter()
+            .all(|partition| partition.statistics.tally.items >= items / 3)
+    );
+    store.settle().await.unwrap();
+    assert_eq!(store.insight(&c).await.unwrap().partitions.len(), 2);
+}

@@ -20,6 +20,8 @@ use tessera_core::store::StoreOptions;
 use tessera_core::{Container, Error, Result, Store};
 
 pub(crate) const API: &str = "test";
+/// Partitions larger than this are split. No test that does not want it comes near.
+pub(crate) const MAX_PARTITION_BYTES: i64 = 1 << 20;
 
 /// Fields as text.
 pub(crate) struct TextModel;
@@ -41,6 +43,10 @@ impl Model for TextModel {
                 })
         });
         Ok(entries.collect())
+    }
+
+    fn max_partition_bytes(&self) -> i64 {
+        MAX_PARTITION_BYTES
     }
 
     fn relocate(&self, target: &Definition, item: &Item) -> Result<Locator> {

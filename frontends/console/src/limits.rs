@@ -7,9 +7,6 @@ use tessera_core::insight::Insight;
 const WARN_FROM: f64 = 0.7;
 const GIB: f64 = 1_073_741_824.0;
 const LOGICAL_LIMIT_GIB: f64 = 20.0;
-const PHYSICAL_LIMIT_GIB: f64 = 50.0;
-/// Physical partitions of Cassandra tables are smaller.
-const CASSANDRA_LIMIT_GIB: f64 = 30.0;
 
 /// Something to look after.
 #[derive(Debug, PartialEq, Serialize)]
@@ -21,10 +18,7 @@ pub(crate) struct Warning {
 
 /// All that is near a limit in a container.
 pub(crate) fn warnings(insight: &Insight) -> Vec<Warning> {
-    let physical = match insight.name.api.as_str() {
-        "cql" => CASSANDRA_LIMIT_GIB,
-        _ => PHYSICAL_LIMIT_GIB,
-    };
+    let physical = gib(insight.max_partition_bytes);
     let mut warnings = Vec::new();
     for partition in &insight.partitions {
         let id = partition.statistics.partition;
