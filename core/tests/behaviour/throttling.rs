@@ -78,3 +78,40 @@ async fn without_provisioned_throughput_nothing_is_held_back() {
         put(&store, place(-1, row)).await.unwrap();
     }
 }
+
+/// Thirty seconds in which the first partition is asked for more than it has, all the time, and the
+/// second for a little.
+#[tokio::test]
+async fn what_is_granted_is_what_was_provisioned_and_neighbours_do_not_suffer() {
+    const SECONDS: usize = 30;
+    let clock = Clock::manual(5_000);
+    let store = store(&clock, Some(PROVISIONED)).await;
+    for tenth in 0..SECONDS * 10 {
+        for row in 0..INSERTS_PER_SECOND {
+            // Of different prices, so that seconds do not end where a budget does.
+            let body = "x".repeat(100 * (row + tenth % 7));
+            let locator = place(-1, tenth * INSERTS_PER_SECOND + row);
+            let new = tessera_core::item::NewItem::new(locator, body);
+            match insert(&store, &name("c"), new).await {
+                Ok(()) => {}
+                Err(Error::Throttled { .. }) => break,
+                Err(error) => panic!("{error}"),
+            }
+        }
+        put(&store, place(1, tenth)).await.unwrap();
+        clock.advance(100);
+    }
+    let insight = store.insight(&name("c")).await.unwrap();
+    let [busy, quiet] = insight.partitions.as_slice() else {
+        panic!("{insight:?}");
+    };
+    assert_eq!(quiet.throttled, 0);
+    assert!(busy.throttled > 0);
+    let granted = busy.charged.request_units();
+    let share = f64::from(PROVISIONED / PARTITIONS);
+    let expected = share * f64::from(u32::try_from(SECONDS).unwrap());
+    assert!(
+        (granted / expected - 1.0).abs() < 0.02,
+        "{granted} of {expected}"
+    );
+}
