@@ -10,6 +10,7 @@ mod coll_mod;
 mod count;
 pub(crate) mod create;
 mod cursors;
+mod custom_action;
 mod explain;
 mod fast;
 mod find;
@@ -51,6 +52,7 @@ const FAMILIES: &[&[Command]] = &[
     crate::sharding::COLLECTION_COMMANDS,
     create::COMMANDS,
     cursors::COMMANDS,
+    custom_action::COMMANDS,
     explain::COMMANDS,
     find::COMMANDS,
     find_and_modify::COMMANDS,

@@ -23,4 +23,5 @@ pub(crate) use cluster::COMMANDS as CLUSTER_COMMANDS;
 pub(crate) use collections::COMMANDS as COLLECTION_COMMANDS;
 pub(crate) use key::{check_unique_index, check_unmoved};
 pub(crate) use layout::explain_shards;
+pub(crate) use place::shard_by_hash;
 pub(crate) use progress::operations;

@@ -5,7 +5,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use bson::Document;
+use bson::{Document, doc};
 use tessera_core::definition::{NewContainer, NewIndex};
 use tessera_core::rebuild::NewPlacement;
 use tessera_core::{Container, Error as CoreError};
@@ -124,6 +124,21 @@ pub(crate) async fn shard(service: &Service, namespace: &Namespace, wanted: &Wan
     }
     current.check(namespace, wanted)?;
     relocate(service, namespace, &current, Some(wanted), changing).await
+}
+
+/// Shards a collection by the hash of one field, which is created if it is not there.
+pub(crate) async fn shard_by_hash(
+    service: &Service,
+    namespace: &Namespace,
+    path: &str,
+) -> Result<()> {
+    let wanted = Wanted {
+        key: AskedKey::parse(&doc! { path: "hashed" })?,
+        unique: None,
+        partitions: None,
+        force: false,
+    };
+    shard(service, namespace, &wanted).await
 }
 
 /// Places the documents of a sharded collection by another key.

@@ -8,4 +8,5 @@ mod failing;
 mod login;
 mod operations;
 mod sessions;
+mod throughput;
 mod users;

@@ -1,0 +1,252 @@
+//! `customAction`: how clients of Cosmos DB create collections with throughput, and change and read
+//! it.
+
+use bson::{Bson, Document, doc};
+use tessera_core::provisioning::Throughput;
+use tessera_mongo_language::error::{Code, bad_value, failed_to_parse};
+
+use crate::access::{Access, Action};
+use crate::collection::{Collection, Namespace, check_database};
+use crate::command::Command;
+use crate::failure::{Failure, Result};
+use crate::fields::{ARRAY, DOCUMENT, Field, Fields, NUMBER, STRING, optional, required};
+use crate::index::{IndexSpec, build};
+use crate::reply::Reply;
+use crate::request::Request;
+use crate::service::Service;
+use crate::sharding;
+use crate::write::target::{self, Target};
+
+pub(crate) const COMMANDS: &[Command] = &[Command::new(
+    "customAction",
+    "Creates, changes and shows collections with their throughput, as Cosmos DB does.",
+    Access::Database(&[Action::CreateCollection, Action::CollMod]),
+    |service, _, request| Box::pin(custom_action(service, request)),
+)
+.writes()];
+
+/// One action.
+struct CustomAction {
+    name: &'static str,
+    run: for<'a> fn(
+        &'a Service,
+        &'a Request<'a>,
+    ) -> tessera_core::engine::BoxFuture<'a, Result<Reply>>,
+}
+
+const ACTIONS: &[CustomAction] = &[
+    CustomAction {
+        name: "CreateCollection",
+        run: |service, request| Box::pin(create(service, request)),
+    },
+    CustomAction {
+        name: "UpdateCollection",
+        run: |service, request| Box::pin(update(service, request)),
+    },
+    CustomAction {
+        name: "GetCollection",
+        run: |service, request| Box::pin(show(service, request)),
+    },
+    CustomAction {
+        name: "CreateDatabase",
+        run: |_, request| Box::pin(async { change_database(request) }),
+    },
+    CustomAction {
+        name: "UpdateDatabase",
+        run: |_, request| Box::pin(async { change_database(request) }),
+    },
+    CustomAction {
+        name: "GetDatabase",
+        run: |_, request| Box::pin(async { show_database(request) }),
+    },
+];
+
+async fn custom_action(service: &Service, request: &Request<'_>) -> Result<Reply> {
+    let name = request.collection()?;
+    let Some(action) = ACTIONS
+        .iter()
+        .find(|action| action.name.eq_ignore_ascii_case(name))
+    else {
+        let known: Vec<&str> = ACTIONS.iter().map(|action| action.name).collect();
+        let message = format!(
+            "there is no customAction '{name}'; there is {}",
+            known.join(", ")
+        );
+        return Err(bad_value(message).into());
+    };
+    (action.run)(service, request).await
+}
+
+const SETTINGS: &[Field] = &[optional("maxThroughput", NUMBER)];
+
+async fn create(service: &Service, request: &Request<'_>) -> Result<Reply> {
+    const FIELDS: &[Field] = &[
+        required("collection", STRING),
+        optional("offerThroughput", NUMBER),
+        optional("autoScaleSettings", DOCUMENT),
+        optional("shardKey", STRING),
+        optional("indexes", ARRAY),
+    ];
+    let fields = Fields::of(request, FIELDS)?;
+    let namespace = Namespace::new(
+        request.database,
+        fields.str("collection").unwrap_or_default(),
+    )?;
+    namespace.check_creatable()?;
+    let throughput = throughput(&fields)?;
+    let collection = Collection::new(Document::new())?;
+    let indexes = indexes(request, &collection)?;
+    match fields.str("shardKey") {
+        Some(path) => create_sharded(service, &namespace, path).await?,
+        None => {
+            let transactions = &service.data.transactions;
+            let mut scope = transactions.scope(&service.data, request).await?;
+            target::create(&service.data, &mut scope, &namespace, &collection).await?;
+            scope.succeed();
+        }
+    }
+    build::build(&service.data, &namespace, indexes).await?;
+    if throughput.is_some() {
+        service
+            .store
+            .provision(&namespace.container, throughput)
+            .await?;
+    }
+    Ok(Reply::ok())
+}
+
+async fn create_sharded(service: &Service, namespace: &Namespace, path: &str) -> Result<()> {
+    let mut transaction = service.store.begin().await?;
+    if Target::find(&service.data, &mut transaction, namespace)
+        .await?
+        .is_some()
+    {
+        let message = format!("Collection {namespace} already exists.");
+        return Err(Failure::new(Code::NAMESPACE_EXISTS, message));
+    }
+    sharding::shard_by_hash(service, namespace, path).await
+}
+
+fn indexes(request: &Request<'_>, collection: &Collection) -> Result<Vec<IndexSpec>> {
+    let mut specs = Vec::new();
+    for spec in request.documents("indexes")?.unwrap_or_default() {
+        let spec = super::asked::owned(spec)?;
+        // Every collection has it; clients that list all indexes name it, too.
+        if spec
+            .get_document("key")
+            .is_ok_and(|key| key.keys().eq(["_id"]))
+        {
+            continue;
+        }
+        specs.push(IndexSpec::parse(&spec, &collection.collation)?);
+    }
+    Ok(specs)
+}
+
+async fn update(service: &Service, request: &Request<'_>) -> Result<Reply> {
+    const FIELDS: &[Field] = &[
+        required("collection", STRING),
+        optional("offerThroughput", NUMBER),
+        optional("autoScaleSettings", DOCUMENT),
+        optional("indexes", ARRAY),
+    ];
+    let fields = Fields::of(request, FIELDS)?;
+    let target = existing(service, request, &fields).await?;
+    let asked = indexes(request, &target.collection)?;
+    let missing = asked.into_iter().filter(|spec| {
+        let mut known = target.collection.indexes.iter();
+        !known.any(|index| index.key == spec.key)
+    });
+    build::build(&service.data, &target.namespace, missing.collect()).await?;
+    if let Some(throughput) = throughput(&fields)? {
+        let container = &target.namespace.container;
+        service.store.provision(container, Some(throughput)).await?;
+    }
+    Ok(Reply::ok())
+}
+
+async fn show(service: &Service, request: &Request<'_>) -> Result<Reply> {
+    const FIELDS: &[Field] = &[required("collection", STRING)];
+    let fields = Fields::of(request, FIELDS)?;
+    let target = existing(service, request, &fields).await?;
+    let mut reply = doc! {
+        "database": request.database,
+        "collection": fields.str("collection").unwrap_or_default(),
+    };
+    if let Some(shard_key) = &target.collection.shard_key {
+        let paths = shard_key.paths.iter();
+        let definition: Document = paths
+            .map(|path| (path.clone(), Bson::from("hash")))
+            .collect();
+        reply.insert("shardKeyDefinition", definition);
+    }
+    match Throughput::of(&target.container.definition) {
+        Some(Throughput::Manual(units)) => {
+            reply.insert("provisionedThroughput", number(units));
+        }
+        Some(Throughput::Autoscale(units)) => {
+            reply.insert("provisionedThroughput", number(units / 10));
+            reply.insert("autoScaleSettings", doc! { "maxThroughput": number(units) });
+        }
+        None => {}
+    }
+    Ok(reply.into())
+}
+
+fn number(units: u32) -> i32 {
+    i32::try_from(units).unwrap_or(i32::MAX)
+}
+
+/// Databases come into being with their first collection. Throughput that their collections share
+/// is not there yet, and must not be taken for granted.
+fn change_database(request: &Request<'_>) -> Result<Reply> {
+    const FIELDS: &[Field] = &[
+        optional("offerThroughput", NUMBER),
+        optional("autoScaleSettings", DOCUMENT),
+    ];
+    let fields = Fields::of(request, FIELDS)?;
+    check_database(request.database)?;
+    if throughput(&fields)?.is_some() {
+        let message = "throughput shared by the collections of a database is not supported; \
+                       provision it for each collection";
+        return Err(Failure::new(Code::COMMAND_NOT_SUPPORTED, message));
+    }
+    Ok(Reply::ok())
+}
+
+fn show_database(request: &Request<'_>) -> Result<Reply> {
+    Fields::of(request, &[])?;
+    Ok(doc! { "database": request.database }.into())
+}
+
+async fn existing(service: &Service, request: &Request<'_>, fields: &Fields<'_>) -> Result<Target> {
+    let name = fields.str("collection").unwrap_or_default();
+    let namespace = Namespace::new(request.database, name)?;
+    let mut transaction = service.store.begin().await?;
+    let target = Target::find(&service.data, &mut transaction, &namespace).await?;
+    target.ok_or_else(|| {
+        let message = format!("Collection {namespace} does not exist.");
+        Failure::new(Code::NAMESPACE_NOT_FOUND, message)
+    })
+}
+
+/// The throughput that is asked for. Cosmos DB takes one of both forms.
+fn throughput(fields: &Fields<'_>) -> Result<Option<Throughput>> {
+    let settings = fields.document("autoScaleSettings");
+    let settings = settings
+        .map(|settings| Fields::of_document("autoScaleSettings", settings, SETTINGS))
+        .transpose()?;
+    let scaled = settings.and_then(|settings| settings.integer("maxThroughput"));
+    let asked = match (fields.integer("offerThroughput"), scaled) {
+        (None, None) => return Ok(None),
+        (Some(_), Some(_)) => {
+            let message = "offerThroughput and autoScaleSettings cannot both be given";
+            return Err(failed_to_parse(message).into());
+        }
+        (Some(units), None) => Throughput::manual(u32::try_from(units).unwrap_or(u32::MAX)),
+        (None, Some(units)) => Throughput::autoscale(u32::try_from(units).unwrap_or(u32::MAX)),
+    };
+    asked
+        .map(Some)
+        .map_err(|error| bad_value(error.to_string()).into())
+}

@@ -1,0 +1,98 @@
+//! Throughput as clients of Cosmos DB provision it, and what happens beyond it.
+
+use bson::doc;
+
+use crate::client::Service;
+
+#[tokio::test]
+async fn collections_are_created_with_throughput_and_changed() {
+    let service = Service::plain().await;
+    let mut client = service.connect();
+    let create = doc! {
+        "customAction": "CreateCollection", "collection": "c", "offerThroughput": 400,
+        "shardKey": "tenant", "indexes": [
+            { "key": { "_id": 1 }, "name": "_id_" }, { "key": { "a": 1 }, "name": "a_1" },
+        ],
+    };
+    client.must("shop", create.clone()).await;
+    let show = doc! { "customAction": "GetCollection", "collection": "c" };
+    let shown = client.must("shop", show.clone()).await;
+    assert_eq!(shown.get_str("database").unwrap(), "shop");
+    assert_eq!(
+        shown.get_document("shardKeyDefinition").unwrap(),
+        &doc! { "tenant": "hash" }
+    );
+    assert_eq!(shown.get_i32("provisionedThroughput").unwrap(), 400);
+    let listed = client.must("shop", doc! { "listIndexes": "c" }).await;
+    let listed = listed
+        .get_document("cursor")
+        .unwrap()
+        .get_array("firstBatch")
+        .unwrap();
+    assert!(
+        listed
+            .iter()
+            .any(|index| index.as_document().unwrap().get_str("name").unwrap() == "a_1")
+    );
+
+    let scale = doc! {
+        "customAction": "UpdateCollection", "collection": "c",
+        "autoScaleSettings": { "maxThroughput": 60_000 },
+    };
+    client.must("shop", scale).await;
+    let shown = client.must("shop", show).await;
+    assert_eq!(shown.get_i32("provisionedThroughput").unwrap(), 6_000);
+    let settings = shown.get_document("autoScaleSettings").unwrap();
+    assert_eq!(settings, &doc! { "maxThroughput": 60_000 });
+
+    for (command, code) in [
+        (create, 48),
+        (doc! { "customAction": "Nothing" }, 2),
+        (
+            doc! { "customAction": "GetCollection", "collection": "none" },
+            26,
+        ),
+        (doc! { "customAction": "GetCollection" }, 40414),
+        (
+            doc! { "customAction": "CreateCollection", "collection": "d", "offerThroughput": 1 },
+            2,
+        ),
+        (
+            doc! { "customAction": "CreateDatabase", "offerThroughput": 400 },
+            115,
+        ),
+    ] {
+        let reply = client.run("shop", command.clone()).await;
+        assert_eq!(reply.get_i32("code").ok(), Some(code), "{command}");
+    }
+    client
+        .must("shop", doc! { "customAction": "CreateDatabase" })
+        .await;
+}
+
+#[tokio::test]
+async fn beyond_its_throughput_a_collection_says_when_to_come_again() {
+    let service = Service::plain().await;
+    let mut client = service.connect();
+    let create = doc! {
+        "customAction": "CreateCollection", "collection": "c", "offerThroughput": 400,
+    };
+    client.must("shop", create).await;
+    // 400 request units are 72 inserts and a bit; all at once cost more than a second has.
+    let documents: Vec<_> = (0..200).map(|number| doc! { "_id": number }).collect();
+    client
+        .must("shop", doc! { "insert": "c", "documents": documents })
+        .await;
+    let cost = client
+        .must("shop", doc! { "getLastRequestStatistics": 1 })
+        .await;
+    assert!(cost.get_f64("RequestCharge").unwrap() >= 1_100.0, "{cost}");
+    let refused = client
+        .run("shop", doc! { "find": "c", "filter": { "_id": 7 } })
+        .await;
+    assert_eq!(refused.get_i32("code").ok(), Some(16500), "{refused}");
+    assert!(
+        refused.get_str("errmsg").unwrap().contains("RetryAfterMs="),
+        "{refused}"
+    );
+}
