@@ -35,12 +35,15 @@ pub trait Model: Send + Sync + 'static {
         let text = std::str::from_utf8(partition_key).ok();
         match text.filter(|text| !text.chars().any(char::is_control)) {
             Some(text) => text.to_owned(),
-            None => {
-                let digits = partition_key.iter().map(|byte| format!("{byte:02x}"));
-                format!("0x{}", digits.collect::<String>())
-            }
+            None => hexadecimal(partition_key),
         }
     }
+}
+
+/// Bytes as digits.
+pub fn hexadecimal(bytes: &[u8]) -> String {
+    let digits = bytes.iter().map(|byte| format!("{byte:02x}"));
+    format!("0x{}", digits.collect::<String>())
 }
 
 /// One entry of an item in an index.

@@ -5,9 +5,10 @@ use bytes::Bytes;
 use tessera_core::definition::{Definition, IndexDefinition};
 use tessera_core::item::Item;
 use tessera_core::locator::Locator;
-use tessera_core::model::{IndexEntry, Model};
+use tessera_core::model::{IndexEntry, Model, hexadecimal};
 use tessera_core::{Error, Result};
 use tessera_mongo_language::error::{Code, Error as Refusal};
+use tessera_mongo_language::key_text;
 
 use crate::collection::Collections;
 use crate::index::keys;
@@ -48,6 +49,22 @@ impl Model for MongoModel {
             }
         }
         Ok(entries)
+    }
+
+    fn partition_key_text(&self, definition: &Definition, partition_key: &[u8]) -> String {
+        let collection = self.collections.of(definition).ok();
+        let shard_key = collection.as_ref().and_then(|it| it.shard_key.as_ref());
+        let Some(shard_key) = shard_key else {
+            return "all documents: not sharded".to_owned();
+        };
+        match key_text::values(partition_key) {
+            Some(values) => {
+                let fields = shard_key.paths.iter().zip(values);
+                let fields = fields.map(|(path, value)| format!("{path}: {value}"));
+                format!("{{ {} }}", fields.collect::<Vec<_>>().join(", "))
+            }
+            None => hexadecimal(partition_key),
+        }
     }
 
     fn relocate(&self, target: &Definition, item: &Item) -> Result<Locator> {

@@ -10,6 +10,11 @@
 use bson::{Bson, Document};
 use tessera_core::encoding::{invert, put_bytes, put_i64, put_u32, put_u64};
 
+use self::tag::{
+    ARRAY, BEYOND, BINARY, CODE, CODE_WITH_SCOPE, DATE, DOCUMENT, EXACT, FALSE, MAX_KEY, MIN_KEY,
+    NAN, NEGATIVE, NULL, OBJECT_ID, POINTER, POSITIVE, REGULAR_EXPRESSION, STRING, TIMESTAMP, TRUE,
+    UNDEFINED, ZERO,
+};
 use crate::{
     collation::Collation,
     compare::{type_order, value_bytes},
@@ -19,34 +24,38 @@ use crate::{
 /// Ends a document or an array: below all tags, so that the one that ends first sorts first.
 const END: u8 = 0x00;
 
-// Tags, in the order of types. Numbers have several: those that are their whole encoding, and the
-// sign.
-const MIN_KEY: u8 = 0x04;
-const UNDEFINED: u8 = 0x08;
-const NULL: u8 = 0x0c;
-const NAN: u8 = 0x10;
-const NEGATIVE: u8 = 0x14;
-const ZERO: u8 = 0x18;
-const POSITIVE: u8 = 0x1c;
-const STRING: u8 = 0x20;
-const DOCUMENT: u8 = 0x24;
-const ARRAY: u8 = 0x28;
-const BINARY: u8 = 0x2c;
-const OBJECT_ID: u8 = 0x30;
-const FALSE: u8 = 0x34;
-const TRUE: u8 = 0x38;
-const DATE: u8 = 0x3c;
-const TIMESTAMP: u8 = 0x40;
-const REGULAR_EXPRESSION: u8 = 0x44;
-const POINTER: u8 = 0x48;
-const CODE: u8 = 0x4c;
-const CODE_WITH_SCOPE: u8 = 0x50;
-const MAX_KEY: u8 = 0xf0;
+/// Tags, in the order of types. Numbers have several: those that are their whole encoding, and the
+/// sign.
+pub(crate) mod tag {
+    pub(crate) const MIN_KEY: u8 = 0x04;
+    pub(crate) const UNDEFINED: u8 = 0x08;
+    pub(crate) const NULL: u8 = 0x0c;
+    pub(crate) const NAN: u8 = 0x10;
+    pub(crate) const NEGATIVE: u8 = 0x14;
+    pub(crate) const ZERO: u8 = 0x18;
+    pub(crate) const POSITIVE: u8 = 0x1c;
+    pub(crate) const STRING: u8 = 0x20;
+    pub(crate) const DOCUMENT: u8 = 0x24;
+    pub(crate) const ARRAY: u8 = 0x28;
+    pub(crate) const BINARY: u8 = 0x2c;
+    pub(crate) const OBJECT_ID: u8 = 0x30;
+    pub(crate) const FALSE: u8 = 0x34;
+    pub(crate) const TRUE: u8 = 0x38;
+    pub(crate) const DATE: u8 = 0x3c;
+    pub(crate) const TIMESTAMP: u8 = 0x40;
+    pub(crate) const REGULAR_EXPRESSION: u8 = 0x44;
+    pub(crate) const POINTER: u8 = 0x48;
+    pub(crate) const CODE: u8 = 0x4c;
+    pub(crate) const CODE_WITH_SCOPE: u8 = 0x50;
+    pub(crate) const MAX_KEY: u8 = 0xf0;
 
-/// After the bits of a double: the number is that double.
-const EXACT: u8 = 0;
-/// After the bits of a double: the number lies beyond it, and before the next; its digits follow.
-const BEYOND: u8 = 1;
+    /// After the bits of a double: the number is that double.
+    pub(crate) const EXACT: u8 = 0;
+    /// After the bits of a double: the number lies beyond it, and before the next; its digits
+    /// follow.
+    pub(crate) const BEYOND: u8 = 1;
+}
+
 /// What is added to the power of ten of a number's first digit, so that it is not negative.
 const POWER_BIAS: i32 = 1 << 14;
 

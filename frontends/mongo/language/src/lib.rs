@@ -9,6 +9,7 @@ pub mod expression;
 pub mod filter;
 pub mod hash;
 pub mod key;
+pub mod key_text;
 pub mod number;
 pub mod path;
 pub mod pipeline;
