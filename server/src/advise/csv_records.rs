@@ -3,7 +3,7 @@
 
 use std::io::{self, Read};
 
-use csv::{ByteRecord, ErrorKind, Reader, ReaderBuilder};
+use csv::{ByteRecord, ErrorKind, ReaderBuilder};
 
 use super::records::{MAX_RECORD_BYTES, OnRecord, Rejected};
 use super::value::Scalar;
@@ -32,21 +32,21 @@ pub(super) fn read(
     let mut rejected = Rejected::default();
     loop {
         reader.get_mut().left = ALLOWANCE;
+        let line = reader.position().line();
         match reader.read_byte_record(&mut record) {
             Ok(false) => return Ok(rejected),
             Ok(true) => {}
-            Err(error) => {
-                let line = error.position().map_or(0, csv::Position::line);
-                match error.kind() {
-                    ErrorKind::UnequalLengths {
-                        expected_len, len, ..
-                    } => {
-                        rejected.add(line, format!("{len} values for {expected_len} columns"));
-                        continue;
-                    }
-                    _ => return Err(lost(&reader, &error)),
+            Err(error) => match error.kind() {
+                ErrorKind::UnequalLengths {
+                    expected_len, len, ..
+                } => {
+                    let line = error.position().map_or(line, csv::Position::line);
+                    rejected.add(line, format!("{len} values for {expected_len} columns"));
+                    continue;
                 }
-            }
+                // Nobody knows where the next record begins.
+                _ => return Err(format!("line {line}: {error}")),
+            },
         }
         for (value, place) in values.iter_mut().zip(&places) {
             match record.get(*place) {
@@ -71,12 +71,6 @@ fn places(columns: &ByteRecord, fields: &[String]) -> Result<Vec<usize>, String>
         })
     };
     fields.iter().map(place).collect()
-}
-
-/// After such an error nobody knows where the next record begins.
-fn lost(reader: &Reader<impl Read>, error: &csv::Error) -> String {
-    let line = reader.position().line();
-    format!("line {line}: {error}")
 }
 
 /// The names of the columns.

@@ -203,7 +203,8 @@ pub(super) fn scalar_fields(document: &[u8]) -> Option<Vec<String>> {
     }
 
     let mut deserializer = serde_json::Deserializer::from_slice(document);
-    deserializer.deserialize_map(Names).ok()
+    let names = deserializer.deserialize_map(Names).ok()?;
+    deserializer.end().ok().map(|()| names)
 }
 
 #[cfg(test)]

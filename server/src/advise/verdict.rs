@@ -425,13 +425,13 @@ mod tests {
         check(1.0, &hot, Grade::Poor, "the one key hot has 50.0 %");
         check(
             1.0,
-            &|record| Some((record / 400).to_string()),
+            &|record| Some((record / 1_000).to_string()),
             Grade::Watch,
             "stand together",
         );
         check(
             1.0,
-            &|r| Some(format!("{r:03000}")),
+            &|r| Some(format!("{:03000}", r % 1_000)),
             Grade::Poor,
             "3,000 bytes",
         );
