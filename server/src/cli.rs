@@ -8,7 +8,7 @@ use clap::{Arg, ArgAction, ArgMatches, value_parser};
 
 use crate::error::Error;
 use crate::settings::{self, Kind, Setting, Settings, Sources};
-use crate::{VERSION, backup, copy, output, serve};
+use crate::{VERSION, advise, backup, copy, output, serve};
 
 /// One command. Adding one is its file and its row in [`COMMANDS`].
 struct Command {
@@ -45,6 +45,13 @@ const COMMANDS: &[Command] = &[
             Some(target) => backup::command(settings, target),
             None => Err(Error::Settings("backup needs a folder".to_owned())),
         },
+    },
+    Command {
+        name: "advise",
+        about: "Say which partition key suits the records of a file or of a stored container",
+        takes: |setting| ["data", "engine"].contains(&setting.name),
+        arguments: advise::arguments,
+        run: |settings, matches, _| advise::command(settings, matches),
     },
     Command {
         name: "copy",

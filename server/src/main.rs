@@ -4,6 +4,7 @@
 //! ends of the table in `front_ends`, each behind a `listener`; `control` lets other commands reach
 //! a running server. Only this crate opens sockets.
 
+mod advise;
 mod backup;
 mod banner;
 mod cli;

@@ -3,6 +3,8 @@
 //! One test program for all of it, because each would link RocksDB again.
 
 #[cfg(test)]
+mod advise;
+#[cfg(test)]
 mod backup;
 #[cfg(test)]
 mod connections;

@@ -1,0 +1,113 @@
+//! Records as one JSON document on each line.
+
+use std::io::{BufRead, Read};
+
+use super::fields::{FieldTree, scalar_fields};
+use super::records::{MAX_RECORD_BYTES, OnRecord, Rejected};
+use super::value::Scalar;
+
+/// How many documents at the beginning are asked for their fields.
+const SAMPLE: usize = 1_000;
+
+/// Reads all documents. A record's size is that of its line.
+pub(super) fn read(
+    input: &mut impl BufRead,
+    fields: &[String],
+    on_record: OnRecord<'_>,
+) -> Result<Rejected, String> {
+    let tree = FieldTree::new(fields.iter().map(String::as_str));
+    let mut values = vec![Scalar::default(); fields.len()];
+    let mut rejected = Rejected::default();
+    let mut line = Vec::new();
+    let mut number = 0;
+    loop {
+        line.clear();
+        let mut limited = input.by_ref().take(MAX_RECORD_BYTES);
+        let length = limited.read_until(b'\n', &mut line);
+        if length.map_err(|error| error.to_string())? == 0 {
+            return Ok(rejected);
+        }
+        number += 1;
+        if line.len() as u64 == MAX_RECORD_BYTES && !line.ends_with(b"\n") {
+            input.skip_until(b'\n').map_err(|error| error.to_string())?;
+            rejected.add(number, "longer than 16 MB".to_owned());
+            continue;
+        }
+        let document = line.trim_ascii();
+        if document.is_empty() {
+            continue;
+        }
+        match tree.read(document, &mut values) {
+            Ok(()) => on_record(&values, document.len()),
+            Err(cause) => rejected.add(number, cause),
+        }
+    }
+}
+
+/// The top-level fields that hold a scalar in at least half of the first documents, in the order in
+/// which they turn up.
+pub(super) fn common_scalars(head: &[u8]) -> Vec<String> {
+    let mut counts: Vec<(String, usize)> = Vec::new();
+    let mut documents = 0;
+    for names in head
+        .split(|byte| *byte == b'\n')
+        .filter_map(scalar_fields)
+        .take(SAMPLE)
+    {
+        documents += 1;
+        for name in names {
+            match counts.iter_mut().find(|(known, _)| *known == name) {
+                Some((_, count)) => *count += 1,
+                None => counts.push((name, 1)),
+            }
+        }
+    }
+    let common = counts
+        .into_iter()
+        .filter(|(_, count)| 2 * count >= documents);
+    // A name with a dot could not be told from a path.
+    let names = common
+        .map(|(name, _)| name)
+        .filter(|name| !name.contains('.'));
+    names.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_become_records() {
+        let text = "{\"a\":1}\r\n\n  {\"a\":\"x\"}\nnonsense\n{}\n{\"a\":2}";
+        let mut seen = Vec::new();
+        let rejected = read(
+            &mut text.as_bytes(),
+            &["a".to_owned()],
+            &mut |values, bytes| {
+                seen.push((super::super::key::name(values.iter()), bytes));
+            },
+        )
+        .unwrap();
+        let seen: Vec<_> = seen.iter().map(|(name, bytes)| (&**name, *bytes)).collect();
+        assert_eq!(seen, [("1", 7), ("\"x\"", 9), ("none", 2), ("2", 7)]);
+        assert_eq!((rejected.lines, rejected.first[0].line), (1, 4));
+    }
+
+    #[test]
+    fn a_line_without_end_is_left_out() {
+        let long = vec![b' '; 2 * usize::try_from(MAX_RECORD_BYTES).unwrap() + 7];
+        let mut text = [&b"{}\n"[..], &long, b"\n{}\n"].concat();
+        for expected in [2, 1] {
+            let mut records = 0;
+            let rejected = read(&mut text.as_slice(), &[], &mut |_, _| records += 1).unwrap();
+            assert_eq!((records, rejected.first[0].line), (expected, 2));
+            text.truncate(text.len() - 4);
+        }
+    }
+
+    #[test]
+    fn rare_fields_are_not_proposed() {
+        let head = b"{\"id\":1,\"rare\":1}\n{\"id\":2,\"x\":1}\n{\"x\":2,\"id\":3,\"a.b\":1}\n{\"i";
+        assert_eq!(common_scalars(head), ["id", "x"]);
+    }
+}

@@ -1,0 +1,97 @@
+//! Everything that is counted of one candidate while the records go by.
+
+use tessera_core::partition_map::PartitionMap;
+
+use super::cardinality::{Cardinality, STANDARD_ERROR};
+use super::frequent::Frequent;
+use super::key::Key;
+use super::report::Distinct;
+use super::spread::Spread;
+use super::tally::Tally;
+
+/// What one candidate does with the records.
+pub(super) struct Profile {
+    pub(super) total: Tally,
+    pub(super) missing: u64,
+    pub(super) longest_key: usize,
+    pub(super) frequent: Frequent,
+    pub(super) spread: Spread,
+    cardinality: Cardinality,
+}
+
+impl Profile {
+    pub(super) fn new(partitions: &PartitionMap) -> Self {
+        Self {
+            total: Tally::default(),
+            missing: 0,
+            longest_key: 0,
+            frequent: Frequent::new(),
+            spread: Spread::new(partitions),
+            cardinality: Cardinality::new(),
+        }
+    }
+
+    /// Counts one record under its key. Records without a value share a key, as they do in a
+    /// container.
+    pub(super) fn add(&mut self, key: Key, record: Tally, name: impl FnOnce() -> Box<str>) {
+        self.total.add(record);
+        self.missing += u64::from(!key.is_whole);
+        self.longest_key = self.longest_key.max(key.bytes);
+        self.cardinality.insert(key.identity);
+        self.frequent.add(key, record, name);
+        self.spread.add(key.token, record);
+    }
+
+    /// How many keys there are.
+    pub(super) fn distinct(&self) -> Distinct {
+        match self.frequent.exact_count() {
+            Some(count) => Distinct {
+                count: count as u64,
+                is_exact: true,
+                standard_error: 0.0,
+            },
+            None => Distinct {
+                count: rounded(self.cardinality.estimate()).min(self.total.records),
+                is_exact: false,
+                standard_error: STANDARD_ERROR,
+            },
+        }
+    }
+}
+
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "an estimate is not negative, and saturates"
+)]
+fn rounded(estimate: f64) -> u64 {
+    estimate.round() as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::frequent::CAPACITY;
+    use super::*;
+
+    fn profile(records: u64, key_of: impl Fn(u64) -> u64) -> Profile {
+        let mut profile = Profile::new(&PartitionMap::equal(2));
+        for record in 0..records {
+            let key = Key::stored(0, &key_of(record).to_be_bytes());
+            profile.add(key, Tally::of_record(10), || "x".into());
+        }
+        profile
+    }
+
+    #[test]
+    fn keys_are_counted_exactly_while_they_are_few() {
+        let few = profile(2 * CAPACITY as u64, |record| record % CAPACITY as u64);
+        let distinct = few.distinct();
+        assert_eq!((distinct.count, distinct.is_exact), (CAPACITY as u64, true));
+        assert_eq!(few.total.records, 2 * CAPACITY as u64);
+
+        let many = profile(100_000, |record| record / 2).distinct();
+        assert!(!many.is_exact);
+        assert!(many.count.abs_diff(50_000) < 2_000, "{}", many.count);
+        assert!(profile(30_000, |record| record).distinct().count <= 30_000);
+    }
+}
