@@ -9,6 +9,7 @@
 )]
 
 mod error;
+mod functions;
 mod parser;
 mod row;
 mod schema;
