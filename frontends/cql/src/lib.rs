@@ -8,11 +8,22 @@
     reason = "connections and statements, which use it, come next"
 )]
 
+mod catalog;
 mod error;
+mod execute;
+mod failure;
 mod functions;
 mod parser;
+mod plan;
 mod row;
 mod schema;
+mod service;
 mod statement;
+mod system;
 mod types;
 mod wire;
+
+pub use service::CqlConfig;
+
+/// The name of this API in the core's catalog.
+pub const API: &str = "cql";

@@ -66,10 +66,12 @@ fn columns(create: &CreateTable, keyspace: &str, types: &Types) -> Result<Vec<Co
         } else {
             ColumnKind::Regular
         };
+        let number = u32::try_from(columns.len()).unwrap_or(u32::MAX);
         columns.push(Column {
             name,
             kind,
             data_type,
+            number,
         });
     }
     Ok(columns)

@@ -33,6 +33,9 @@ pub(crate) struct Column {
     pub(crate) name: String,
     pub(crate) kind: ColumnKind,
     pub(crate) data_type: DataType,
+    /// What its cells go by in stored rows. Never changes, and is never given to another column;
+    /// a view's columns have those of its table. See [`Table::next_number`].
+    pub(crate) number: u32,
 }
 
 /// A table, or the rows of a view.
@@ -105,6 +108,16 @@ impl Table {
         self.columns
             .iter()
             .filter(|column| matches!(column.kind, ColumnKind::Clustering(_)))
+    }
+
+    /// The number of a column that is added: the one it had before, if it was dropped.
+    pub(crate) fn next_number(&self, name: &str) -> u32 {
+        let dropped = self.dropped.iter().map(|(column, _)| column);
+        if let Some(column) = dropped.clone().find(|column| column.name == name) {
+            return column.number;
+        }
+        let numbers = self.columns.iter().chain(dropped).map(|column| column.number);
+        numbers.max().map_or(0, |last| last + 1)
     }
 
     pub(crate) fn is_counter(&self) -> bool {

@@ -13,6 +13,7 @@ mod keyspace_options;
 mod options;
 mod resolve;
 mod stored;
+mod stored_types;
 #[cfg(test)]
 mod testing;
 
@@ -26,4 +27,5 @@ pub(crate) use describe::{
 pub(crate) use keyspace_options::keyspace_options;
 pub(crate) use options::TableOptions;
 pub(crate) use resolve::{create_type, resolve_type};
-pub(crate) use stored::{decode_table, decode_view, encode_table, encode_view};
+pub(crate) use stored::Relation;
+pub(crate) use stored_types::{decode_keyspace, encode_keyspace};
