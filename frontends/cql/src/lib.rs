@@ -10,8 +10,11 @@
 
 mod catalog;
 mod error;
+mod execute;
 mod failure;
+mod functions;
 mod parser;
+mod plan;
 mod row;
 mod schema;
 mod service;
