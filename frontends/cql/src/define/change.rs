@@ -102,9 +102,8 @@ impl Definer<'_> {
             return Ok(true);
         }
         let keyspace = entry.keyspace.name.clone();
-        let message = format!(
-            "Cannot add already existing table \"{name}\" to keyspace \"{keyspace}\""
-        );
+        let message =
+            format!("Cannot add already existing table \"{name}\" to keyspace \"{keyspace}\"");
         let table = name.to_owned();
         Err(CqlError::new(
             ErrorKind::AlreadyExists { keyspace, table },

@@ -53,7 +53,9 @@ pub(super) async fn alter(
     let mut defined = changed(ChangeType::Updated, name, ChangeTarget::Keyspace);
     let factor = |replication: &[(String, String)]| {
         let factors = replication.iter().filter(|(key, _)| key != "class");
-        factors.filter_map(|(_, value)| value.parse().ok()).sum::<u64>()
+        factors
+            .filter_map(|(_, value)| value.parse::<u64>().ok())
+            .sum::<u64>()
     };
     if factor(&before.replication) < factor(&keyspace.replication) {
         defined.warnings.push(

@@ -147,7 +147,10 @@ async fn drop(definer: &Definer<'_>, kind: &DropKind, if_exists: bool) -> Done {
         DropKind::View(name) => view::drop(definer, name, if_exists).await,
         DropKind::Trigger(name, table) => {
             let table = definer.table(table)?.table.full_name();
-            nothing_there(if_exists, format!("Trigger '{name}' on '{table}' doesn't exist"))
+            nothing_there(
+                if_exists,
+                format!("Trigger '{name}' on '{table}' doesn't exist"),
+            )
         }
         DropKind::Function(signature) => {
             let name = definer.full_name(&signature.name)?;

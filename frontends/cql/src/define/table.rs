@@ -8,7 +8,9 @@ use super::{Definer, Done, changed, nothing, nothing_there, refuse};
 use crate::error::{CqlError, Result};
 use crate::ids::time_uuid;
 use crate::schema::{self, AlteredTable, Table, alter_table, create_table};
-use crate::statement::{AlterTable, CreateTable, Properties, PropertyValue, QualifiedName, Resource};
+use crate::statement::{
+    AlterTable, CreateTable, Properties, PropertyValue, QualifiedName, Resource,
+};
 use crate::types::{Native, parse_native};
 use crate::wire::{ChangeTarget, ChangeType};
 
@@ -102,7 +104,9 @@ pub(super) async fn alter(definer: &Definer<'_>, alter: &AlterTable) -> Done {
     // Views first: a write to the table that knows a new column finds it there.
     for ((old, new), relation) in before.views.iter().zip(after.views).zip(&views) {
         if *old != new {
-            definer.replace(relation, &schema::Relation::View(new)).await?;
+            definer
+                .replace(relation, &schema::Relation::View(new))
+                .await?;
         }
     }
     definer

@@ -14,14 +14,22 @@ use crate::wire::{ChangeTarget, ChangeType};
 pub(super) async fn create(definer: &Definer<'_>, create: &CreateView) -> Done {
     let entry = definer.keyspace(&create.name)?;
     let keyspace = &entry.keyspace.name;
-    if create.table.keyspace.as_ref().is_some_and(|other| other != keyspace) {
+    if create
+        .table
+        .keyspace
+        .as_ref()
+        .is_some_and(|other| other != keyspace)
+    {
         return refuse("Cannot create a materialized view on a table in a different keyspace");
     }
     let Some(base) = entry.relation(&create.table.name) else {
         return refuse(format!("Base table '{}' doesn't exist", create.table.name));
     };
     let name = &create.name.name;
-    if entry.relation(name).is_some_and(|there| there.view.is_none()) {
+    if entry
+        .relation(name)
+        .is_some_and(|there| there.view.is_none())
+    {
         return refuse(format!(
             "Cannot create materialized view '{name}' - a table with the same name already exists"
         ));

@@ -1,0 +1,1 @@
+//! Definitions run against a store in memory.
