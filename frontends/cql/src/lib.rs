@@ -32,6 +32,8 @@ mod session;
 mod statement;
 mod statements;
 mod system;
+#[cfg(test)]
+mod testing;
 mod traces;
 mod types;
 mod wire;
