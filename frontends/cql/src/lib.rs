@@ -34,6 +34,8 @@ mod statements;
 mod system;
 #[cfg(test)]
 mod testing;
+#[cfg(test)]
+mod tests;
 mod traces;
 mod types;
 mod wire;

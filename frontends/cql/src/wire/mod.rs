@@ -17,7 +17,7 @@ mod request;
 mod response;
 mod segment;
 #[cfg(test)]
-mod testing;
+pub(crate) mod testing;
 mod version;
 mod writer;
 
