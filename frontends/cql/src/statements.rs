@@ -230,14 +230,11 @@ impl Asking<'_> {
     ) -> Result<Given> {
         let mut catalog = self.service.catalog().await?;
         for _ in 0..ATTEMPTS {
-            let current = match prepared.current(&catalog) {
-                Ok(current) => current,
+            let Ok(current) = prepared.current(&catalog) else {
                 // It can no longer be planned: its table is gone, or is another one. The client
                 // prepares it again, and hears why not.
-                Err(_) => {
-                    self.service.prepared.forget(&prepared.id);
-                    return Err(unprepared(&prepared.id));
-                }
+                self.service.prepared.forget(&prepared.id);
+                return Err(unprepared(&prepared.id));
             };
             match self.execute(&current.plan, trace).await {
                 Err(Failure::Stale) => catalog = self.service.catalogs.reload().await?,

@@ -70,16 +70,7 @@ type Need = (Permission, Resource);
 
 /// What a statement needs.
 fn needs(statement: &Statement, keyspace: Option<&str>, catalog: &Catalog) -> Result<Vec<Need>> {
-    let table = |permission, name: &QualifiedName| {
-        let keyspace = keyspace_of(name, keyspace)?.to_owned();
-        let is_readable = permission == Permission::Select && READABLE.contains(&&*keyspace);
-        let name = QualifiedName {
-            keyspace: Some(keyspace),
-            name: name.name.clone(),
-        };
-        let need = (permission, Resource::Table(name));
-        Ok(if is_readable { Vec::new() } else { vec![need] })
-    };
+    let table = |permission, name| table(permission, name, keyspace);
     let modify = |name, reads: bool| -> Result<Vec<Need>> {
         let mut needs = table(Permission::Modify, name)?;
         // What a conditional write answers tells what was there.
@@ -88,10 +79,7 @@ fn needs(statement: &Statement, keyspace: Option<&str>, catalog: &Catalog) -> Re
         }
         Ok(needs)
     };
-    let within = |permission, name: &QualifiedName| {
-        let keyspace = keyspace_of(name, keyspace)?.to_owned();
-        Ok(vec![(permission, Resource::AllTables(keyspace))])
-    };
+    let within = |permission, name| within(permission, name, keyspace);
     match statement {
         Statement::Select(select) => table(Permission::Select, &select.table),
         Statement::Insert(insert) => modify(&insert.table, insert.if_not_exists),
@@ -117,42 +105,68 @@ fn needs(statement: &Statement, keyspace: Option<&str>, catalog: &Catalog) -> Re
         Statement::CreateIndex(create) => table(Permission::Alter, &create.table),
         Statement::CreateView(create) => table(Permission::Alter, &create.table),
         Statement::AlterView { name, .. } => view(name, keyspace, catalog),
-        Statement::CreateFunction(create) => {
-            let keyspace = keyspace_of(&create.name, keyspace)?.to_owned();
-            Ok(vec![(
-                Permission::Create,
-                Resource::AllFunctionsIn(keyspace),
-            )])
-        }
-        Statement::CreateAggregate(create) => {
-            let keyspace = keyspace_of(&create.name, keyspace)?.to_owned();
-            Ok(vec![(
-                Permission::Create,
-                Resource::AllFunctionsIn(keyspace),
-            )])
-        }
+        Statement::CreateFunction(create) => functions(Permission::Create, &create.name, keyspace),
+        Statement::CreateAggregate(create) => functions(Permission::Create, &create.name, keyspace),
         Statement::CreateTrigger { .. } => Err(unauthorized(
             "Only superusers are allowed to perform CREATE TRIGGER queries",
         )),
-        Statement::Drop(drop) => match &drop.kind {
-            DropKind::Keyspace(name) => {
-                Ok(vec![(Permission::Drop, Resource::Keyspace(name.clone()))])
-            }
-            DropKind::Table(name) => table(Permission::Drop, name),
-            DropKind::Type(name) => within(Permission::Drop, name),
-            DropKind::View(name) => view(name, keyspace, catalog),
-            DropKind::Index(name) => index(name, keyspace, catalog),
-            DropKind::Trigger(..) => Err(unauthorized(
-                "Only superusers are allowed to perform DROP TRIGGER queries",
-            )),
-            DropKind::Function(signature) | DropKind::Aggregate(signature) => {
-                let keyspace = keyspace_of(&signature.name, keyspace)?.to_owned();
-                Ok(vec![(Permission::Drop, Resource::AllFunctionsIn(keyspace))])
-            }
-        },
+        Statement::Drop(drop) => needs_of_drop(&drop.kind, keyspace, catalog),
         // Those of roles are checked where they run.
         Statement::Use(_) | Statement::Describe(_) | Statement::Access(_) => Ok(Vec::new()),
     }
+}
+
+fn needs_of_drop(kind: &DropKind, keyspace: Option<&str>, catalog: &Catalog) -> Result<Vec<Need>> {
+    match kind {
+        DropKind::Keyspace(name) => Ok(vec![(Permission::Drop, Resource::Keyspace(name.clone()))]),
+        DropKind::Table(name) => table(Permission::Drop, name, keyspace),
+        DropKind::Type(name) => within(Permission::Drop, name, keyspace),
+        DropKind::View(name) => view(name, keyspace, catalog),
+        DropKind::Index(name) => index(name, keyspace, catalog),
+        DropKind::Trigger(..) => Err(unauthorized(
+            "Only superusers are allowed to perform DROP TRIGGER queries",
+        )),
+        DropKind::Function(signature) | DropKind::Aggregate(signature) => {
+            functions(Permission::Drop, &signature.name, keyspace)
+        }
+    }
+}
+
+/// A permission on one table; none to read what everyone may.
+fn table(
+    permission: Permission,
+    name: &QualifiedName,
+    keyspace: Option<&str>,
+) -> Result<Vec<Need>> {
+    let keyspace = keyspace_of(name, keyspace)?;
+    if permission == Permission::Select && READABLE.contains(&keyspace) {
+        return Ok(Vec::new());
+    }
+    let name = QualifiedName {
+        keyspace: Some(keyspace.to_owned()),
+        name: name.name.clone(),
+    };
+    Ok(vec![(permission, Resource::Table(name))])
+}
+
+/// A permission on all tables of a keyspace.
+fn within(
+    permission: Permission,
+    name: &QualifiedName,
+    keyspace: Option<&str>,
+) -> Result<Vec<Need>> {
+    let keyspace = keyspace_of(name, keyspace)?.to_owned();
+    Ok(vec![(permission, Resource::AllTables(keyspace))])
+}
+
+/// A permission on all functions of a keyspace.
+fn functions(
+    permission: Permission,
+    name: &QualifiedName,
+    keyspace: Option<&str>,
+) -> Result<Vec<Need>> {
+    let keyspace = keyspace_of(name, keyspace)?.to_owned();
+    Ok(vec![(permission, Resource::AllFunctionsIn(keyspace))])
 }
 
 /// A view is its base table's.

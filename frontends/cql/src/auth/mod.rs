@@ -9,6 +9,8 @@ mod password;
 mod resource;
 mod role;
 mod roles;
+#[cfg(test)]
+mod tests;
 
 pub(crate) use check::check;
 pub(crate) use login::log_in;

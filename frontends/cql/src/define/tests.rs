@@ -102,6 +102,77 @@ async fn definitions_tell_what_changed() {
     }
 }
 
+const REFUSED: &[(&str, &str)] = &[
+    (KEYSPACE, "Cannot add existing keyspace \"ks\""),
+    ("USE nope", "Keyspace 'nope' does not exist"),
+    ("DROP KEYSPACE nope", "Keyspace 'nope' doesn't exist"),
+    (
+        "CREATE TABLE nope.t (k int PRIMARY KEY)",
+        "Keyspace 'nope' doesn't exist",
+    ),
+    (
+        "CREATE TABLE t (k int PRIMARY KEY)",
+        "Cannot add already existing table \"t\" to keyspace \"ks\"",
+    ),
+    (
+        "CREATE TABLE system.t (k int PRIMARY KEY)",
+        "system keyspace is not user-modifiable.",
+    ),
+    ("DROP TABLE nope", "Table 'ks.nope' doesn't exist"),
+    (
+        "DROP TABLE t",
+        "Cannot drop a table when materialized views still depend on it (m)",
+    ),
+    (
+        "DROP TABLE m",
+        "Cannot use DROP TABLE on a materialized view. Please use DROP MATERIALIZED VIEW \
+             instead.",
+    ),
+    (
+        "ALTER TABLE m ADD x int",
+        "Cannot use ALTER TABLE on a materialized view; use ALTER MATERIALIZED VIEW instead",
+    ),
+    (
+        "TRUNCATE m",
+        "Cannot TRUNCATE materialized view directly; must truncate base table instead",
+    ),
+    ("TRUNCATE nope", "table nope does not exist"),
+    ("CREATE INDEX ON nope (v)", "Table 'nope' doesn't exist"),
+    (
+        "CREATE INDEX ON m (v)",
+        "Secondary indexes on materialized views aren't supported",
+    ),
+    ("DROP INDEX nope", "Index 'ks.nope' doesn't exist'"),
+    (
+        "CREATE TYPE u (b int)",
+        "A user type with name 'u' already exists",
+    ),
+    (
+        "DROP TYPE u",
+        "Cannot drop user type 'ks.u' as it is still used by user types w",
+    ),
+    (
+        "DROP TYPE w",
+        "Cannot drop user type 'ks.w' as it is still used by tables t",
+    ),
+    (
+        "ALTER TYPE u ADD b int",
+        "Cannot add new field b of type int to user type u as the type is being used in \
+             partition key by the following tables: ks.p",
+    ),
+    ("ALTER TYPE nope ADD b int", "Type ks.nope doesn't exist"),
+    (
+        "CREATE MATERIALIZED VIEW t AS SELECT * FROM t WHERE k IS NOT NULL PRIMARY KEY (k)",
+        "Cannot create materialized view 't' - a table with the same name already exists",
+    ),
+    (
+        "CREATE FUNCTION f (a int) CALLED ON NULL INPUT RETURNS int LANGUAGE java AS 'x'",
+        "User-defined functions are disabled in cassandra.yaml - set \
+             user_defined_functions_enabled=true to enable",
+    ),
+    ("DROP FUNCTION f", "Function 'ks.f' doesn't exist"),
+];
+
 #[tokio::test]
 async fn what_cannot_be_is_refused() {
     let tester = tester(&[
@@ -113,77 +184,8 @@ async fn what_cannot_be_is_refused() {
          PRIMARY KEY (v, k)",
     ])
     .await;
-    for (text, words) in [
-        (KEYSPACE, "Cannot add existing keyspace \"ks\""),
-        ("USE nope", "Keyspace 'nope' does not exist"),
-        ("DROP KEYSPACE nope", "Keyspace 'nope' doesn't exist"),
-        (
-            "CREATE TABLE nope.t (k int PRIMARY KEY)",
-            "Keyspace 'nope' doesn't exist",
-        ),
-        (
-            "CREATE TABLE t (k int PRIMARY KEY)",
-            "Cannot add already existing table \"t\" to keyspace \"ks\"",
-        ),
-        (
-            "CREATE TABLE system.t (k int PRIMARY KEY)",
-            "system keyspace is not user-modifiable.",
-        ),
-        ("DROP TABLE nope", "Table 'ks.nope' doesn't exist"),
-        (
-            "DROP TABLE t",
-            "Cannot drop a table when materialized views still depend on it (m)",
-        ),
-        (
-            "DROP TABLE m",
-            "Cannot use DROP TABLE on a materialized view. Please use DROP MATERIALIZED VIEW \
-             instead.",
-        ),
-        (
-            "ALTER TABLE m ADD x int",
-            "Cannot use ALTER TABLE on a materialized view; use ALTER MATERIALIZED VIEW instead",
-        ),
-        (
-            "TRUNCATE m",
-            "Cannot TRUNCATE materialized view directly; must truncate base table instead",
-        ),
-        ("TRUNCATE nope", "table nope does not exist"),
-        ("CREATE INDEX ON nope (v)", "Table 'nope' doesn't exist"),
-        (
-            "CREATE INDEX ON m (v)",
-            "Secondary indexes on materialized views aren't supported",
-        ),
-        ("DROP INDEX nope", "Index 'ks.nope' doesn't exist'"),
-        (
-            "CREATE TYPE u (b int)",
-            "A user type with name 'u' already exists",
-        ),
-        (
-            "DROP TYPE u",
-            "Cannot drop user type 'ks.u' as it is still used by user types w",
-        ),
-        (
-            "DROP TYPE w",
-            "Cannot drop user type 'ks.w' as it is still used by tables t",
-        ),
-        (
-            "ALTER TYPE u ADD b int",
-            "Cannot add new field b of type int to user type u as the type is being used in \
-             partition key by the following tables: ks.p",
-        ),
-        ("ALTER TYPE nope ADD b int", "Type ks.nope doesn't exist"),
-        (
-            "CREATE MATERIALIZED VIEW t AS SELECT * FROM t WHERE k IS NOT NULL PRIMARY KEY (k)",
-            "Cannot create materialized view 't' - a table with the same name already exists",
-        ),
-        (
-            "CREATE FUNCTION f (a int) CALLED ON NULL INPUT RETURNS int LANGUAGE java AS 'x'",
-            "User-defined functions are disabled in cassandra.yaml - set \
-             user_defined_functions_enabled=true to enable",
-        ),
-        ("DROP FUNCTION f", "Function 'ks.f' doesn't exist"),
-    ] {
-        assert_eq!(tester.refused(text).await, words, "{text}");
+    for (text, words) in REFUSED {
+        assert_eq!(tester.refused(text).await, *words, "{text}");
     }
     let without = Tester::new().await;
     assert_eq!(
