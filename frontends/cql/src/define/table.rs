@@ -2,6 +2,7 @@
 
 use bytes::Bytes;
 use tessera_core::definition::NewContainer;
+use tessera_core::provisioning::Throughput;
 
 use super::change::{place, stored_table};
 use super::{Definer, Done, changed, nothing, nothing_there, refuse};
@@ -32,19 +33,22 @@ pub(super) async fn create(definer: &Definer<'_>, create: &CreateTable) -> Done 
         None => time_uuid(definer.service.store.clock()),
     };
     let table = create_table(create, keyspace, &entry.types, id)?;
-    let provisioned = match provisioned(&table)? {
-        Some(units) => Some(units),
-        None => definer.throughput,
+    let throughput = match (throughput(&table)?, definer.throughput) {
+        (Some(throughput), _) => Some(throughput),
+        (None, Some(units)) => Some(Throughput::manual(units)?),
+        (None, None) => None,
     };
     let stored = schema::Relation::Table(table, Vec::new());
     let new = NewContainer {
         schema: Bytes::from(stored.encode()?),
-        provisioned,
         requires_database: true,
         ..NewContainer::default()
     };
     let store = &definer.service.store;
     store.create_container(&place(keyspace, name), &new).await?;
+    if throughput.is_some() {
+        store.provision(&place(keyspace, name), throughput).await?;
+    }
     let target = ChangeTarget::Table(name.clone());
     let mut defined = changed(ChangeType::Created, keyspace, target);
     defined.created.push(Resource::Table(QualifiedName {
@@ -68,14 +72,26 @@ fn given_id(properties: &Properties) -> Result<Option<[u8; 16]>> {
     bytes.try_into().map(Some).map_err(|_| invalid())
 }
 
-/// Request units per second, as Cosmos DB lets tables ask for them.
-fn provisioned(table: &Table) -> Result<Option<u32>> {
-    let name = "cosmosdb_provisioned_throughput";
-    let Some(text) = table.options.cosmos.get(name) else {
-        return Ok(None);
+/// What Cosmos DB lets tables ask for: request units per second, or the most of them.
+const MANUAL: &str = "cosmosdb_provisioned_throughput";
+const AUTOSCALE: &str = "cosmosdb_autoscale_max_throughput";
+
+/// The throughput that a table's options ask for.
+fn throughput(table: &Table) -> Result<Option<Throughput>> {
+    let units = |name: &str| {
+        let text = table.options.cosmos.get(name);
+        let number = text.map(|text| {
+            let invalid =
+                |_| CqlError::syntax(format!("Invalid integer value {text} for '{name}'"));
+            text.parse().map_err(invalid)
+        });
+        number.transpose()
     };
-    let invalid = |_| CqlError::configuration(format!("Invalid integer value {text} for '{name}'"));
-    text.parse().map(Some).map_err(invalid)
+    if let Some(units) = units(AUTOSCALE)? {
+        return Ok(Some(Throughput::autoscale(units)?));
+    }
+    let manual = units(MANUAL)?.map(Throughput::manual);
+    Ok(manual.transpose()?)
 }
 
 pub(super) async fn alter(definer: &Definer<'_>, alter: &AlterTable) -> Done {
@@ -101,6 +117,10 @@ pub(super) async fn alter(definer: &Definer<'_>, alter: &AlterTable) -> Done {
     if after == before {
         return nothing();
     }
+    let throughput = match throughput(&after.table)? {
+        wanted if wanted == throughput(&before.table)? => None,
+        wanted => Some(wanted),
+    };
     // Views first: a write to the table that knows a new column finds it there.
     for ((old, new), relation) in before.views.iter().zip(after.views).zip(&views) {
         if *old != new {
@@ -112,6 +132,11 @@ pub(super) async fn alter(definer: &Definer<'_>, alter: &AlterTable) -> Done {
     definer
         .replace(relation, &stored_table(relation, after.table))
         .await?;
+    if let Some(wanted) = throughput {
+        let container = place(&entry.keyspace.name, &alter.name.name);
+        let store = &definer.service.store;
+        store.provision(&container, wanted).await?;
+    }
     let target = ChangeTarget::Table(alter.name.name.clone());
     Ok(changed(ChangeType::Updated, &entry.keyspace.name, target))
 }

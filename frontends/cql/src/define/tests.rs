@@ -277,3 +277,28 @@ async fn who_listens_hears_of_changes() {
         Ok(crate::wire::Event::Schema(expected))
     );
 }
+
+#[tokio::test]
+async fn throughput_is_what_was_asked_for() {
+    let tester = tester(&[
+        "CREATE TABLE t (k int PRIMARY KEY) WITH cosmosdb_provisioned_throughput = 400",
+        "CREATE TABLE free (k int PRIMARY KEY)",
+    ])
+    .await;
+    let provisioned = async |table: &str| {
+        let name = crate::catalog::container_name("ks", table);
+        let mut transaction = tester.service.store.begin().await.unwrap();
+        let container = transaction.container(&name).await.unwrap();
+        container.definition.provisioned
+    };
+    assert_eq!(provisioned("t").await, Some(400));
+    assert_eq!(provisioned("free").await, None);
+    tester
+        .ok(&["ALTER TABLE t WITH cosmosdb_autoscale_max_throughput = 2000"])
+        .await;
+    assert_eq!(provisioned("t").await, Some(2_000));
+    let refused = tester
+        .refused("CREATE TABLE x (k int PRIMARY KEY) WITH cosmosdb_provisioned_throughput = 7")
+        .await;
+    assert!(refused.contains("multiple of 100"), "{refused}");
+}
