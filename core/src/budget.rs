@@ -123,15 +123,17 @@ impl Bill {
         container: &Container,
         place: Place,
     ) -> Result<()> {
-        let Some(provisioned) = container.definition.provisioned else {
+        let Some(share) = container.share() else {
             return Ok(());
         };
         if self.admitted.contains(&place) {
             return Ok(());
         }
-        let partitions = container.partitions.iter().count().max(1) as u64;
-        let share = u64::from(provisioned) * 1_000 / partitions;
-        store.budgets().admit(place, share)?;
+        let admitted = store.budgets().admit(place, share.milli_units());
+        if let Err(Error::Throttled { .. }) = admitted {
+            container.heat.throttled(place.1);
+        }
+        admitted?;
         self.admitted.push(place);
         self.payee.get_or_insert_with(|| store.clone());
         Ok(())

@@ -16,6 +16,7 @@ use crate::definition::Definition;
 use crate::encoding::take_u64;
 use crate::engine::{Scan, Snapshot};
 use crate::error::{Error, Result};
+use crate::insight::{self, heat::Heat};
 use crate::key::{self, StorageId, system};
 use crate::model::{Model, Opaque};
 use crate::name::ContainerName;
@@ -127,9 +128,14 @@ impl Catalog {
     pub(crate) fn container(&self, draft: Draft, as_of: u64) -> Arc<Container> {
         let model = self.models.get(&draft.name.api).map(Arc::clone);
         let model = model.unwrap_or_else(|| Arc::new(Opaque));
-        let container = |definition, partitions, shadow| {
+        let cached = self.read().containers.get(&draft.name).map(Arc::clone);
+        let container = |definition: Definition, partitions, shadow| {
+            let before = cached
+                .as_deref()
+                .and_then(|cached| heat_of(cached, definition.storage));
             Arc::new(Container {
                 name: draft.name.clone(),
+                heat: insight::inherit(before, &partitions),
                 definition,
                 partitions,
                 shadow,
@@ -218,6 +224,14 @@ impl Drop for ChangeUnderWay {
     fn drop(&mut self) {
         self.catalog.write().changes_under_way -= 1;
     }
+}
+
+/// The heat of this storage, which may be the one that a relocation fills.
+fn heat_of(container: &Container, storage: StorageId) -> Option<&Heat> {
+    let shadow = container.shadow.as_deref();
+    let mut storages = [Some(container), shadow].into_iter().flatten();
+    let found = storages.find(|container| container.storage() == storage);
+    found.map(|container| &container.heat)
 }
 
 pub(crate) fn relocation_key(target: StorageId) -> Bytes {

@@ -26,6 +26,9 @@ pub struct Definition {
     /// Request units per second that were provisioned. Never throttled, if none.
     #[serde(default)]
     pub provisioned: Option<u32>,
+    /// Whether those are an upper bound that the container scales within.
+    #[serde(default)]
+    pub autoscale: bool,
     /// Whether each logical partition has a tally of its own, which its size limit needs.
     #[serde(default)]
     pub counts_logical_partitions: bool,
@@ -49,6 +52,7 @@ impl Definition {
             version: 0,
             indexes: Vec::new(),
             provisioned: new.provisioned,
+            autoscale: false,
             counts_logical_partitions: new.counts_logical_partitions,
             relocation: None,
             next_index: FIRST_INDEX,

@@ -274,6 +274,26 @@ pub fn logical_tally(storage: StorageId, token: i64, partition_key: &[u8]) -> By
     })
 }
 
+/// The tallies of all logical partitions.
+pub fn logical_tallies(storage: StorageId) -> KeyRange {
+    KeyRange::prefix(key(STATISTICS, |out| {
+        put_u64(out, storage);
+        out.push(LOGICAL);
+    }))
+}
+
+/// Token and partition key of the tally of a logical partition.
+pub fn parse_logical_tally(key: &[u8]) -> Option<(i64, Vec<u8>)> {
+    let mut input = strip(key, STATISTICS)?;
+    take_u64(&mut input)?;
+    let (LOGICAL, rest) = input.split_first().map(|(kind, rest)| (*kind, rest))? else {
+        return None;
+    };
+    input = rest;
+    let token = crate::encoding::take_i64(&mut input)?;
+    Some((token, take_bytes(&mut input)?.into()))
+}
+
 /// A key of the system area.
 pub fn system_key(area: &[u8], rest: &[u8]) -> Bytes {
     key(SYSTEM, |out| {

@@ -23,6 +23,19 @@ pub trait Model: Send + Sync + 'static {
     /// Where `item` lies under `target`, the definition of the storage it is relocated to. An item
     /// that cannot be placed there is [`Error::Rejected`].
     fn relocate(&self, target: &Definition, item: &Item) -> Result<Locator>;
+
+    /// A partition key as people write it. Text as it is, other bytes as hexadecimal digits, unless
+    /// the front end knows better.
+    fn partition_key_text(&self, _definition: &Definition, partition_key: &[u8]) -> String {
+        let text = std::str::from_utf8(partition_key).ok();
+        match text.filter(|text| !text.chars().any(char::is_control)) {
+            Some(text) => text.to_owned(),
+            None => {
+                let digits = partition_key.iter().map(|byte| format!("{byte:02x}"));
+                format!("0x{}", digits.collect::<String>())
+            }
+        }
+    }
 }
 
 /// One entry of an item in an index.

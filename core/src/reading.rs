@@ -15,8 +15,9 @@ use crate::encoding::take_i64;
 use crate::engine::{KeyRange, Page, Scan, prefix_successor};
 use crate::error::{Error, Result};
 use crate::item::Item;
-use crate::key::{self, IndexId};
+use crate::key::{self, IndexId, PartitionId};
 use crate::locator::{Locator, RowKind};
+use crate::throughput::Charge;
 use crate::transaction::Transaction;
 use crate::walk;
 
@@ -45,6 +46,24 @@ pub enum Span {
         /// Last row key.
         to: Bound<Bytes>,
     },
+}
+
+impl Span {
+    /// Token and key of the logical partition that it stays within, if it does.
+    fn logical_partition(&self) -> Option<(i64, &[u8])> {
+        match self {
+            Self::All | Self::Tokens(..) => None,
+            Self::Partition {
+                token,
+                partition_key,
+            }
+            | Self::Rows {
+                token,
+                partition_key,
+                ..
+            } => Some((*token, partition_key)),
+        }
+    }
 }
 
 /// Bounds and direction of one page.
@@ -178,13 +197,20 @@ impl Transaction {
         self.count_partitions_visited(container, &scan, &found);
         let continuation = continuation(container, page.reverse, &found);
         let mut items = Vec::with_capacity(found.entries.len());
+        let mut examined = Charge::default();
         for (key, value) in &found.entries {
             let item = walk::item(key, value)?;
             let place = container.place(item.locator.token);
-            self.bill.meter.examined(place, item.counted_bytes());
+            let charge = self.bill.meter.examined(place, item.counted_bytes());
+            container.heat.charge(place.1, charge, self.now_ms);
+            examined += charge;
             if !item.is_expired(self.now_ms) {
                 items.push(item);
             }
+        }
+        if let Some((token, partition_key)) = span.logical_partition() {
+            let heat = &container.heat;
+            heat.charge_key(token, partition_key, examined, self.now_ms);
         }
         Ok(ItemPage {
             items,
@@ -212,7 +238,7 @@ impl Transaction {
         let (_, found) = self.scan_page(container, range, page).await?;
         if page.continuation.is_none() {
             for partition in container.partitions.iter() {
-                self.bill.meter.queried((container.storage(), partition.id));
+                self.count_queried(container, partition.id);
             }
         }
         let continuation = continuation(container, page.reverse, &found);
@@ -221,7 +247,8 @@ impl Transaction {
             let entry = key::parse_index_entry(&key);
             let (_, value, locator) = entry.ok_or_else(|| damaged("an index entry"))?;
             let place = container.place(locator.token);
-            self.bill.meter.examined(place, value.len() + covered.len());
+            let charge = self.bill.meter.examined(place, value.len() + covered.len());
+            container.heat.charge(place.1, charge, self.now_ms);
             hits.push(IndexHit {
                 value,
                 locator,
@@ -251,9 +278,9 @@ impl Transaction {
     ) -> Option<Item> {
         let visible = item.filter(|item| !item.is_expired(self.now_ms));
         let bytes = visible.as_ref().map_or(0, Item::counted_bytes);
-        self.bill
-            .meter
-            .point_read(container.place(locator.token), bytes);
+        let place = container.place(locator.token);
+        let charge = self.bill.meter.point_read(place, bytes);
+        self.warm(container, locator, charge);
         visible
     }
 
@@ -294,8 +321,13 @@ impl Transaction {
             *(if scan.reverse { &mut first } else { &mut last }) = reached;
         }
         for partition in container.partitions.overlapping(first, last) {
-            self.bill.meter.queried((container.storage(), partition.id));
+            self.count_queried(container, partition.id);
         }
+    }
+
+    fn count_queried(&mut self, container: &Container, partition: PartitionId) {
+        let charge = self.bill.meter.queried((container.storage(), partition));
+        container.heat.charge(partition, charge, self.now_ms);
     }
 }
 

@@ -139,7 +139,7 @@ pub struct Work {
     pub charge: Charge,
 }
 
-/// Counts the work of one transaction, by physical partition.
+/// Counts the work of one transaction, by physical partition. Each method answers the charge it adds.
 #[derive(Clone, Debug, Default)]
 pub struct Meter {
     /// Most transactions stay in one partition, and then nothing is allocated.
@@ -149,24 +149,29 @@ pub struct Meter {
 impl Meter {
     /// One item asked for by its locator; `bytes` is 0 if it was not there, which costs as a small
     /// read.
-    pub(crate) fn point_read(&mut self, place: (StorageId, PartitionId), bytes: usize) {
+    pub(crate) fn point_read(&mut self, place: (StorageId, PartitionId), bytes: usize) -> Charge {
         let work = self.of(place);
         work.examined += 1;
         work.examined_bytes += bytes;
-        work.charge += price::point_read(bytes);
+        let charge = price::point_read(bytes);
+        work.charge += charge;
+        charge
     }
 
     /// A query that asks this partition.
-    pub(crate) fn queried(&mut self, place: (StorageId, PartitionId)) {
+    pub(crate) fn queried(&mut self, place: (StorageId, PartitionId)) -> Charge {
         self.of(place).charge += price::QUERIED_PARTITION;
+        price::QUERIED_PARTITION
     }
 
     /// One entry that a query looked at.
-    pub(crate) fn examined(&mut self, place: (StorageId, PartitionId), bytes: usize) {
+    pub(crate) fn examined(&mut self, place: (StorageId, PartitionId), bytes: usize) -> Charge {
         let work = self.of(place);
         work.examined += 1;
         work.examined_bytes += bytes;
-        work.charge += price::EXAMINED_ENTRY + price::examined_bytes(bytes);
+        let charge = price::EXAMINED_ENTRY + price::examined_bytes(bytes);
+        work.charge += charge;
+        charge
     }
 
     /// One item stored, replaced or removed.
@@ -182,11 +187,13 @@ impl Meter {
         place: (StorageId, PartitionId),
         entries: usize,
         claims: usize,
-    ) {
+    ) -> Charge {
         let work = self.of(place);
         work.index_entries_written += entries + claims;
-        work.charge += price::INDEX_ENTRY_WRITTEN.times(entries);
-        work.charge += price::UNIQUE_CLAIM_WRITTEN.times(claims);
+        let charge =
+            price::INDEX_ENTRY_WRITTEN.times(entries) + price::UNIQUE_CLAIM_WRITTEN.times(claims);
+        work.charge += charge;
+        charge
     }
 
     /// The work in each physical partition.

@@ -19,10 +19,11 @@ use crate::error::{Error, Result};
 use crate::intent::{HeldIntents, Holder, Refusal};
 use crate::key::{self, StorageId};
 use crate::latch::LatchedItem;
+use crate::locator::Locator;
 use crate::name::ContainerName;
 use crate::overlay;
 use crate::store::Store;
-use crate::throughput::Meter;
+use crate::throughput::{Charge, Meter};
 use crate::write_set::WriteSet;
 
 /// Reads of one moment, and writes that wait for the commit.
@@ -253,6 +254,16 @@ impl Transaction {
         }
         let place = container.place(token);
         self.bill.admit(&self.store, container, place)
+    }
+
+    /// Notes a charge for one logical key as heat.
+    pub(crate) fn warm(&self, container: &Container, locator: &Locator, charge: Charge) {
+        let (heat, partition) = (
+            &container.heat,
+            container.partitions.locate(locator.token).id,
+        );
+        heat.charge(partition, charge, self.now_ms);
+        heat.charge_key(locator.token, &locator.partition_key, charge, self.now_ms);
     }
 
     /// One key of the engine, with this transaction's own writes.

@@ -168,6 +168,7 @@ impl Transaction {
         self.bill
             .meter
             .written(container.place(locator.token), charge);
+        self.warm(container, locator, charge);
     }
 
     /// Counts into the tallies of the physical partition, of its heir while it is being split or
@@ -217,9 +218,11 @@ impl Transaction {
             }
         }
         if let Some(item) = new.or(old) {
-            self.bill
-                .meter
-                .indexed(container.place(item.locator.token), entries, claims);
+            let place = container.place(item.locator.token);
+            let charge = self.bill.meter.indexed(place, entries, claims);
+            if entries > 0 {
+                self.warm(container, &item.locator, charge);
+            }
         }
         Ok(())
     }

@@ -5,6 +5,7 @@
 mod catalog;
 mod expiry;
 mod indexes;
+mod insight;
 mod interception;
 mod interleavings;
 mod items;

@@ -6,8 +6,12 @@ use std::sync::Arc;
 use md5::{Digest as _, Md5};
 use tessera_core::Store;
 
+use crate::auth::{Roles, User};
 use crate::catalog::{Catalog, Catalogs, mark_as_hash};
 use crate::error::Result;
+use crate::events::Events;
+use crate::prepared::PreparedStatements;
+use crate::traces::Traces;
 
 /// How the front end is set up.
 #[derive(Clone, Debug)]
@@ -16,6 +20,10 @@ pub struct CqlConfig {
     pub address: Option<SocketAddr>,
     /// The name that clients are shown.
     pub cluster_name: String,
+    /// Let nobody do anything before they have said who they are.
+    pub requires_authentication: bool,
+    /// Roles that may do everything.
+    pub users: Vec<User>,
 }
 
 impl Default for CqlConfig {
@@ -23,6 +31,8 @@ impl Default for CqlConfig {
         Self {
             address: None,
             cluster_name: "Tessera".to_owned(),
+            requires_authentication: false,
+            users: Vec::new(),
         }
     }
 }
@@ -32,6 +42,10 @@ pub(crate) struct Service {
     pub(crate) store: Store,
     pub(crate) config: CqlConfig,
     pub(crate) catalogs: Catalogs,
+    pub(crate) prepared: PreparedStatements,
+    pub(crate) roles: Roles,
+    pub(crate) events: Events,
+    pub(crate) traces: Traces,
     /// Where clients on this machine reach it.
     pub(crate) address: SocketAddr,
     /// Tells this server from others.
@@ -41,6 +55,8 @@ pub(crate) struct Service {
 }
 
 const DEFAULT_PORT: u16 = 9042;
+/// How much room prepared statements may take.
+const PREPARED_BYTES: usize = 64 << 20;
 
 impl Service {
     pub(crate) fn new(store: Store, config: CqlConfig) -> Self {
@@ -51,6 +67,10 @@ impl Service {
         let now_s = store.clock().now_ms() / 1_000;
         Self {
             catalogs: Catalogs::new(store.clone()),
+            prepared: PreparedStatements::new(PREPARED_BYTES),
+            roles: Roles::new(store.clone(), &config.users),
+            events: Events::default(),
+            traces: Traces::default(),
             store,
             config,
             address,

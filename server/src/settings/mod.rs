@@ -4,6 +4,7 @@
 //! Adding a setting is a field in [`Config`] and a row in [`FIXED`]; a front end brings its own
 //! row.
 
+pub(crate) mod cql;
 mod file;
 pub(crate) mod mongo;
 mod print;
@@ -33,6 +34,7 @@ pub(crate) struct Config {
     pub(crate) memory_limit_bytes: usize,
     /// The front ends that are not off, by name, with their addresses.
     pub(crate) listen: Vec<(&'static str, SocketAddr)>,
+    pub(crate) cql: cql::CqlSettings,
     pub(crate) mongo: mongo::MongoSettings,
     pub(crate) table: table::TableSettings,
     pub(crate) max_connections: usize,
@@ -398,6 +400,7 @@ impl Config {
             durability: Durability::Group,
             memory_limit_bytes: 0,
             listen: Vec::new(),
+            cql: cql::CqlSettings::default(),
             mongo: mongo::MongoSettings::default(),
             table: table::TableSettings::default(),
             max_connections: 0,

@@ -8,8 +8,9 @@
 
 use std::time::Duration;
 
-/// The wait is at most this part of the last write.
-const FRACTION: u32 = 2;
+/// The wait is at most this part of the last write: enough for writers that only turn around, and
+/// less than those lose who have work to do meanwhile.
+const FRACTION: u32 = 8;
 /// The wait is never longer than this.
 const MAX_PATIENCE: Duration = Duration::from_millis(1);
 /// After waits in vain, at most this many batches go without one.
@@ -93,7 +94,7 @@ mod tests {
     fn a_batch_waits_for_the_writers_that_were_just_answered() {
         let mut grouping = Grouping::default();
         grouping.wrote(16, SYNC, 16);
-        assert_eq!(grouping.wait_for(16), Some((32, SYNC / 2)));
+        assert_eq!(grouping.wait_for(16), Some((32, SYNC / 8)));
         grouping.waited(16, 30);
         grouping.wrote(30, Duration::from_secs(1), 2);
         assert_eq!(grouping.wait_for(3), Some((32, MAX_PATIENCE)));

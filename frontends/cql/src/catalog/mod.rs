@@ -66,6 +66,15 @@ const NO_KEYSPACE: &str =
     "No keyspace has been specified. USE a keyspace, or explicitly specify keyspace.tablename";
 
 impl Catalog {
+    /// One in which nothing is defined.
+    #[cfg(test)]
+    pub(crate) fn empty() -> Self {
+        Self {
+            keyspaces: BTreeMap::new(),
+            version: [0; 16],
+        }
+    }
+
     /// The keyspace of this name.
     pub(crate) fn find(&self, keyspace: &str) -> Option<&Arc<KeyspaceEntry>> {
         self.keyspaces.get(keyspace)

@@ -130,7 +130,11 @@ impl Aggregate {
         Ok(match self.kind {
             Kind::Count => Some(state.count.to_be_bytes().to_vec()),
             Kind::Min | Kind::Max => state.value.clone(),
-            Kind::Sum => state.sum.clone().or_else(|| zero(native)).map(|sum| sum.write()),
+            Kind::Sum => state
+                .sum
+                .clone()
+                .or_else(|| zero(native))
+                .map(|sum| sum.write()),
             Kind::Average => average(native, state)?.map(|mean| mean.write()),
         })
     }
@@ -178,7 +182,9 @@ fn average(native: Native, state: &Accumulator) -> Result<Option<Number>> {
 pub(super) fn sum(native: Native, numbers: &[Number]) -> Result<Option<Number>> {
     let mut sum = zero(native);
     for number in numbers {
-        sum = sum.map(|sum| sum.operate(Arithmetic::Add, number)).transpose()?;
+        sum = sum
+            .map(|sum| sum.operate(Arithmetic::Add, number))
+            .transpose()?;
     }
     Ok(sum)
 }
@@ -234,7 +240,11 @@ mod tests {
             ("avg", Native::Decimal, &["1.00", "2.01"], "1.51"),
             ("avg", Native::Int, &[], "0"),
         ] {
-            assert_eq!(aggregated(name, native, values), expected, "{name} {values:?}");
+            assert_eq!(
+                aggregated(name, native, values),
+                expected,
+                "{name} {values:?}"
+            );
         }
         assert!(aggregated("sum", Native::Text, &[]).starts_with("Invalid call"));
         assert!(resolve_aggregate("abs", &Native::Int.into()).is_none());

@@ -12,8 +12,10 @@ pub(super) fn find(name: &str) -> Option<Function> {
     let from = name
         .strip_prefix("blob_as_")
         .or_else(|| name.strip_prefix("blobas"));
-    let (parameter, result) = match (to.and_then(Native::from_name), from.and_then(Native::from_name))
-    {
+    let (parameter, result) = match (
+        to.and_then(Native::from_name),
+        from.and_then(Native::from_name),
+    ) {
         (Some(native), _) => (native, Native::Blob),
         (None, Some(native)) => (Native::Blob, native),
         (None, None) => return None,

@@ -18,10 +18,7 @@ pub(crate) fn check_cast(from: &DataType, to: Native) -> Result<()> {
         DataType::Native(from) => match (*from, to) {
             (from, Ascii | Text) if is_number(from) => true,
             (from, to) if is_number(from) && is_number(to) => to != Counter,
-            (
-                Ascii | Boolean | Inet | Date | Time | Timestamp | Timeuuid | Uuid,
-                Ascii | Text,
-            )
+            (Ascii | Boolean | Inet | Date | Time | Timestamp | Timeuuid | Uuid, Ascii | Text)
             | (Timeuuid, Timestamp | Date)
             | (Timestamp, Date)
             | (Date, Timestamp) => *from != Ascii || to == Text,
@@ -32,7 +29,10 @@ pub(crate) fn check_cast(from: &DataType, to: Native) -> Result<()> {
     if is_possible {
         return Ok(());
     }
-    Err(CqlError::invalid(format!("{from} cannot be cast to {}", to.name())))
+    Err(CqlError::invalid(format!(
+        "{from} cannot be cast to {}",
+        to.name()
+    )))
 }
 
 /// A value of one type as another; null if there is none that fits.
@@ -89,8 +89,18 @@ mod tests {
             (Native::Int, "300", Native::Tinyint, "44"),
             (Native::Decimal, "1.50", Native::Text, "'1.50'"),
             (Native::Boolean, "true", Native::Ascii, "'true'"),
-            (Native::Timestamp, "2015-05-21 11:03:02+00", Native::Date, "'2015-05-21'"),
-            (Native::Date, "2015-05-21", Native::Timestamp, "'2015-05-21T00:00:00.000Z'"),
+            (
+                Native::Timestamp,
+                "2015-05-21 11:03:02+00",
+                Native::Date,
+                "'2015-05-21'",
+            ),
+            (
+                Native::Date,
+                "2015-05-21",
+                Native::Timestamp,
+                "'2015-05-21T00:00:00.000Z'",
+            ),
             (Native::Float, "5.25", Native::Decimal, "5.25"),
             (Native::Text, "a", Native::Text, "'a'"),
         ] {

@@ -8,7 +8,11 @@ use crate::types::{DataType, Native, compare, list_elements, map_entries, serial
 
 pub(super) const ROWS: &[Row] = &[
     row("map_keys", &[(&[Pattern::Map], Returns::KeySet)], map_keys),
-    row("map_values", &[(&[Pattern::Map], Returns::ValueList)], map_values),
+    row(
+        "map_values",
+        &[(&[Pattern::Map], Returns::ValueList)],
+        map_values,
+    ),
     row(
         "collection_count",
         &[(&[Pattern::Collection], Returns::Native(Native::Int))],
@@ -41,7 +45,10 @@ fn map_keys(call: &Call<'_>) -> Result<Option<Vec<u8>>> {
     let Some(bytes) = call.bytes(0) else {
         return Ok(None);
     };
-    let keys: Vec<&[u8]> = map_entries(bytes)?.into_iter().map(|(key, _)| key).collect();
+    let keys: Vec<&[u8]> = map_entries(bytes)?
+        .into_iter()
+        .map(|(key, _)| key)
+        .collect();
     Ok(Some(serialize_list(&keys)))
 }
 
@@ -60,9 +67,10 @@ fn elements<'c>(call: &'c Call<'_>) -> Result<Option<Vec<&'c [u8]>>> {
         return Ok(None);
     };
     Ok(Some(match call.types.first() {
-        Some(DataType::Map { .. }) => {
-            map_entries(bytes)?.into_iter().map(|(key, _)| key).collect()
-        }
+        Some(DataType::Map { .. }) => map_entries(bytes)?
+            .into_iter()
+            .map(|(key, _)| key)
+            .collect(),
         _ => list_elements(bytes, "list")?,
     }))
 }
@@ -119,11 +127,21 @@ mod tests {
         let list = || DataType::list(Native::Int);
         for (name, data_type, text, expected) in [
             ("map_keys", map(), "{\"1\": \"a\", \"2\": \"b\"}", "{1, 2}"),
-            ("map_values", map(), "{\"1\": \"a\", \"2\": \"b\"}", "['a', 'b']"),
+            (
+                "map_values",
+                map(),
+                "{\"1\": \"a\", \"2\": \"b\"}",
+                "['a', 'b']",
+            ),
             ("collection_count", map(), "{\"1\": \"a\"}", "1"),
             ("collection_count", list(), "[3, 3]", "2"),
             ("collection_min", list(), "[3, -1, 2]", "-1"),
-            ("collection_max", DataType::set(Native::Int), "[3, -1, 2]", "3"),
+            (
+                "collection_max",
+                DataType::set(Native::Int),
+                "[3, -1, 2]",
+                "3",
+            ),
             ("collection_sum", list(), "[3, -1, 2]", "4"),
             ("collection_avg", list(), "[3, -1, 2]", "1"),
             ("collection_min", list(), "[]", "null"),

@@ -29,9 +29,8 @@ fn json_of(call: &Call<'_>) -> Result<Option<Vec<u8>>> {
 
 /// The value of this type that a text of JSON stands for; none for null.
 pub(crate) fn from_json(data_type: &DataType, text: &str) -> Result<Option<Vec<u8>>> {
-    let json = Json::parse(text).ok_or_else(|| {
-        CqlError::invalid(format!("Could not decode JSON string '{text}'"))
-    })?;
+    let json = Json::parse(text)
+        .ok_or_else(|| CqlError::invalid(format!("Could not decode JSON string '{text}'")))?;
     value(data_type, &json)
 }
 
@@ -67,7 +66,10 @@ pub(crate) fn json_columns<'t>(
 
 /// A name in quotes keeps its capitals.
 fn column_name(name: &str) -> String {
-    match name.strip_prefix('"').and_then(|name| name.strip_suffix('"')) {
+    match name
+        .strip_prefix('"')
+        .and_then(|name| name.strip_suffix('"'))
+    {
         Some(exact) => exact.to_owned(),
         None => name.to_lowercase(),
     }
@@ -108,7 +110,10 @@ fn refuse<T>(words: impl Into<String>) -> Result<T> {
 }
 
 fn expected<T>(what: &str, json: &Json) -> Result<T> {
-    refuse(format!("Expected {what}, but got a {}: {json}", json.kind()))
+    refuse(format!(
+        "Expected {what}, but got a {}: {json}",
+        json.kind()
+    ))
 }
 
 fn elements(element: &DataType, json: &Json, what: &str) -> Result<Vec<Vec<u8>>> {
@@ -265,7 +270,10 @@ fn native_value(native: Native, json: &Json) -> Result<Vec<u8>> {
         _ => text.as_str(),
     };
     if matches!(json, Json::Number(_)) && parse_native(native, text).is_err() {
-        return refuse(format!("Expected {what}, but got a {}: {text}", json.kind()));
+        return refuse(format!(
+            "Expected {what}, but got a {}: {text}",
+            json.kind()
+        ));
     }
     parse_native(native, text)
 }
@@ -289,16 +297,40 @@ mod tests {
         for (data_type, text, expected) in [
             (Native::Int.into(), "5", "5"),
             (Native::Int.into(), "\"5\"", "5"),
-            (Native::Decimal.into(), "1.2345678901234567890123", "1.2345678901234567890123"),
+            (
+                Native::Decimal.into(),
+                "1.2345678901234567890123",
+                "1.2345678901234567890123",
+            ),
             (Native::Text.into(), "\"a\"", "'a'"),
-            (Native::Text.into(), "5", "Expected a UTF-8 string, but got a Integer: 5"),
-            (Native::Int.into(), "1.5", "Expected an int value, but got a Double: 1.5"),
+            (
+                Native::Text.into(),
+                "5",
+                "Expected a UTF-8 string, but got a Integer: 5",
+            ),
+            (
+                Native::Int.into(),
+                "1.5",
+                "Expected an int value, but got a Double: 1.5",
+            ),
             (Native::Blob.into(), "\"0x0a\"", "0x0a"),
             (Native::Boolean.into(), "true", "true"),
-            (Native::Timestamp.into(), "1000", "'1970-01-01T00:00:01.000Z'"),
+            (
+                Native::Timestamp.into(),
+                "1000",
+                "'1970-01-01T00:00:01.000Z'",
+            ),
             (DataType::set(Native::Int), "[3, 1, 3]", "{1, 3}"),
-            (DataType::list(Native::Int), "[3, null]", "Invalid null element in list"),
-            (DataType::map(Native::Int, Native::Text), "{\"2\": \"b\"}", "{2: 'b'}"),
+            (
+                DataType::list(Native::Int),
+                "[3, null]",
+                "Invalid null element in list",
+            ),
+            (
+                DataType::map(Native::Int, Native::Text),
+                "{\"2\": \"b\"}",
+                "{2: 'b'}",
+            ),
             (
                 DataType::map(DataType::list(Native::Int).freeze(), Native::Int),
                 "{\"[1, 2]\": 3}",
@@ -325,8 +357,13 @@ mod tests {
         assert_eq!(columns[1], ("B".to_owned(), None));
         let unknown = "JSON values map contains unrecognized column: c";
         assert_eq!(read(r#"{"c": 1}"#), Err(unknown.to_owned()));
-        assert!(read("[1]").unwrap_err().starts_with("Could not decode JSON string as a map"));
-        let wrong = "Error decoding JSON value for a: Expected an int value, but got a Boolean: true";
+        assert!(
+            read("[1]")
+                .unwrap_err()
+                .starts_with("Could not decode JSON string as a map")
+        );
+        let wrong =
+            "Error decoding JSON value for a: Expected an int value, but got a Boolean: true";
         assert_eq!(read(r#"{"a": true}"#), Err(wrong.to_owned()));
     }
 }

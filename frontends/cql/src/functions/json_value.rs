@@ -51,7 +51,9 @@ impl std::fmt::Display for Json {
                 write!(f, "[{}]", texts.join(", "))
             }
             Self::Object(entries) => {
-                let entries = entries.iter().map(|(name, value)| format!("{name}={value}"));
+                let entries = entries
+                    .iter()
+                    .map(|(name, value)| format!("{name}={value}"));
                 write!(f, "{{{}}}", entries.collect::<Vec<_>>().join(", "))
             }
         }
@@ -192,7 +194,10 @@ mod tests {
         for (input, expected) in [
             ("null", Json::Null),
             (" true ", Json::Boolean(true)),
-            ("1.10000000000000000000000001", number("1.10000000000000000000000001")),
+            (
+                "1.10000000000000000000000001",
+                number("1.10000000000000000000000001"),
+            ),
             ("-12e5", number("-12e5")),
             (r#""a\"\\\n\u00e9\ud83d\ude00""#, text("a\"\\\né😀")),
             ("[ ]", Json::List(Vec::new())),
@@ -208,7 +213,18 @@ mod tests {
             assert_eq!(Json::parse(input), Some(expected), "{input}");
         }
         let deep = "[".repeat(200);
-        for bad in ["", "{", "[1,]", "nul", "1 2", "'a'", "\"\\x\"", "\"\\ud83d\"", "-", &deep] {
+        for bad in [
+            "",
+            "{",
+            "[1,]",
+            "nul",
+            "1 2",
+            "'a'",
+            "\"\\x\"",
+            "\"\\ud83d\"",
+            "-",
+            &deep,
+        ] {
             assert_eq!(Json::parse(bad), None, "{bad}");
         }
     }

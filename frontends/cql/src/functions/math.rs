@@ -103,7 +103,11 @@ mod tests {
             ("round", Native::Float, "1.4", "1.0"),
             ("round", Native::Varint, "7", "7"),
         ] {
-            assert_eq!(called(name, &[(native.into(), text)]), expected, "{name}({text})");
+            assert_eq!(
+                called(name, &[(native.into(), text)]),
+                expected,
+                "{name}({text})"
+            );
         }
         assert!(called("abs", &[(Native::Text.into(), "a")]).starts_with("Invalid call"));
     }

@@ -333,7 +333,9 @@ pub(crate) fn constant_fits(kind: ConstantKind, native: Native) -> bool {
 
 /// Whether values of one type are values of the other, too.
 pub(crate) fn is_assignable(from: &DataType, to: &DataType) -> bool {
-    use Native::{Ascii, Bigint, Blob, Counter, Int, Smallint, Text, Timeuuid, Tinyint, Uuid, Varint};
+    use Native::{
+        Ascii, Bigint, Blob, Counter, Int, Smallint, Text, Timeuuid, Tinyint, Uuid, Varint,
+    };
     match (from, to) {
         (DataType::Native(from), DataType::Native(to)) => {
             from == to

@@ -214,7 +214,11 @@ impl Number {
 
 fn low_bits(number: &BigInt) -> i64 {
     let bytes = number.to_signed_bytes_be();
-    let fill = if number.sign() == Sign::Minus { 0xff } else { 0 };
+    let fill = if number.sign() == Sign::Minus {
+        0xff
+    } else {
+        0
+    };
     let mut last = [fill; 8];
     for (to, from) in last.iter_mut().rev().zip(bytes.iter().rev()) {
         *to = *from;
@@ -364,17 +368,31 @@ mod tests {
         use Arithmetic::{Add, Divide, Multiply, Remainder, Subtract};
         let big = |number: i64| Number::Varint(BigInt::from(number));
         for (left, operator, right, expected) in [
-            (Number::Tinyint(127), Add, Number::Tinyint(1), Number::Tinyint(-128)),
+            (
+                Number::Tinyint(127),
+                Add,
+                Number::Tinyint(1),
+                Number::Tinyint(-128),
+            ),
             (Number::Int(7), Divide, Number::Int(2), Number::Int(3)),
             (Number::Int(-7), Remainder, Number::Int(2), Number::Int(-1)),
-            (Number::Double(1.5), Multiply, Number::Double(2.0), Number::Double(3.0)),
+            (
+                Number::Double(1.5),
+                Multiply,
+                Number::Double(2.0),
+                Number::Double(3.0),
+            ),
             (big(5), Subtract, big(7), big(-2)),
             (decimal("1.10"), Add, decimal("2"), decimal("3.10")),
             (decimal("1"), Divide, decimal("4"), decimal("0.25")),
             (decimal("-10"), Divide, decimal("4"), decimal("-2.5")),
             (decimal("7.5"), Remainder, decimal("2"), decimal("1.5")),
         ] {
-            assert_eq!(left.operate(operator, &right), Ok(expected), "{left:?} {right:?}");
+            assert_eq!(
+                left.operate(operator, &right),
+                Ok(expected),
+                "{left:?} {right:?}"
+            );
         }
         let third = decimal("1").operate(Divide, &decimal("3")).unwrap();
         assert_eq!(third, decimal(&format!("0.{}", "3".repeat(32))));
@@ -392,7 +410,11 @@ mod tests {
             (Number::Float(2.5), Native::Decimal, decimal("2.5")),
             (decimal("12.9"), Native::Bigint, Number::Bigint(12)),
             (Number::Bigint(5), Native::Double, Number::Double(5.0)),
-            (decimal("1e3"), Native::Varint, Number::Varint(BigInt::from(1000))),
+            (
+                decimal("1e3"),
+                Native::Varint,
+                Number::Varint(BigInt::from(1000)),
+            ),
         ] {
             assert_eq!(number.convert(native), Some(expected), "{number:?}");
         }

@@ -61,7 +61,11 @@ pub(crate) fn operate(
     }
     if right_type == Native::Duration {
         let duration = Duration::decode(right)?;
-        let sign = if operator == Arithmetic::Subtract { -1 } else { 1 };
+        let sign = if operator == Arithmetic::Subtract {
+            -1
+        } else {
+            1
+        };
         return add_duration(left_type, left, duration, sign).map(Some);
     }
     let result = result_type(left_type, right_type);
@@ -129,7 +133,12 @@ mod tests {
                 (Native::Duration, "1d2h"),
                 "'2024-01-02T02:00:00.000Z'",
             ),
-            (Divide, (Native::Int, "1"), (Native::Int, "0"), "the operation failed: / by zero"),
+            (
+                Divide,
+                (Native::Int, "1"),
+                (Native::Int, "0"),
+                "the operation failed: / by zero",
+            ),
             (
                 Multiply,
                 (Native::Text, "a"),

@@ -111,7 +111,10 @@ pub(super) const ROWS: &[Row] = &[
         "floor",
         &[
             (&[TIMESTAMP, DURATION], returns(Native::Timestamp)),
-            (&[TIMESTAMP, DURATION, TIMESTAMP], returns(Native::Timestamp)),
+            (
+                &[TIMESTAMP, DURATION, TIMESTAMP],
+                returns(Native::Timestamp),
+            ),
             (&[TIMEUUID, DURATION], returns(Native::Timestamp)),
             (&[TIMEUUID, DURATION, TIMESTAMP], returns(Native::Timestamp)),
             (&[DATE, DURATION], returns(Native::Date)),
@@ -235,7 +238,9 @@ fn max_timeuuid(call: &Call<'_>) -> Result<Option<Vec<u8>>> {
 
 fn bound(call: &Call<'_>, ticks: i64, rest: u64) -> Result<Option<Vec<u8>>> {
     Ok(millis(call, 0).map(|millis| {
-        let since = millis.wrapping_mul(UUID_TICKS_PER_MILLI).wrapping_add(ticks);
+        let since = millis
+            .wrapping_mul(UUID_TICKS_PER_MILLI)
+            .wrapping_add(ticks);
         timeuuid(since.cast_unsigned().wrapping_add(UUID_EPOCH), rest).to_vec()
     }))
 }
@@ -268,7 +273,9 @@ pub(super) fn add_duration(
             let day = add_months(millis.div_euclid(MILLIS_PER_DAY), months) + days;
             let rest = millis.rem_euclid(MILLIS_PER_DAY);
             let more = duration.nanoseconds / NANOS_PER_MILLI * sign;
-            let moved = day.saturating_mul(MILLIS_PER_DAY).saturating_add(rest + more);
+            let moved = day
+                .saturating_mul(MILLIS_PER_DAY)
+                .saturating_add(rest + more);
             Ok(moved.to_be_bytes().to_vec())
         }
     }
@@ -285,7 +292,9 @@ fn floor(call: &Call<'_>) -> Result<Option<Vec<u8>>> {
         nanoseconds,
     } = duration;
     if months < 0 || days < 0 || nanoseconds < 0 {
-        return Err(CqlError::invalid("Negative durations are not supported by the floor function"));
+        return Err(CqlError::invalid(
+            "Negative durations are not supported by the floor function",
+        ));
     }
     if call.native(0) == Some(Native::Time) {
         if months != 0 || days != 0 || nanoseconds == 0 {
@@ -339,11 +348,18 @@ fn floor(call: &Call<'_>) -> Result<Option<Vec<u8>>> {
 
 /// The last of `start`, `start` and so many months, and so on, that is not behind `time`.
 fn floor_months(time: i64, start: i64, months: i64) -> i64 {
-    let (start_day, rest) = (start.div_euclid(MILLIS_PER_DAY), start.rem_euclid(MILLIS_PER_DAY));
+    let (start_day, rest) = (
+        start.div_euclid(MILLIS_PER_DAY),
+        start.rem_euclid(MILLIS_PER_DAY),
+    );
     let between = month_of(time.div_euclid(MILLIS_PER_DAY)) - month_of(start_day);
     let at = |count: i64| add_months(start_day, count * months) * MILLIS_PER_DAY + rest;
     let count = between / months;
-    if at(count) > time { at(count - 1) } else { at(count) }
+    if at(count) > time {
+        at(count - 1)
+    } else {
+        at(count)
+    }
 }
 
 #[cfg(test)]
@@ -355,7 +371,12 @@ mod tests {
     fn times_change_their_types() {
         let id = "d2177dd0-eaa2-11de-a572-001b779c76e3";
         for (name, native, text, expected) in [
-            ("to_timestamp", Native::Timeuuid, id, "'2009-12-17T01:18:27.149Z'"),
+            (
+                "to_timestamp",
+                Native::Timeuuid,
+                id,
+                "'2009-12-17T01:18:27.149Z'",
+            ),
             ("todate", Native::Timeuuid, id, "'2009-12-17'"),
             ("to_date", Native::Timestamp, "-1", "'1969-12-31'"),
             ("tounixtimestamp", Native::Date, "1970-01-02", "86400000"),
@@ -374,9 +395,16 @@ mod tests {
             ),
             ("to_date", Native::Timestamp, "null", "null"),
         ] {
-            assert_eq!(called(name, &[(native.into(), text)]), expected, "{name}({text})");
+            assert_eq!(
+                called(name, &[(native.into(), text)]),
+                expected,
+                "{name}({text})"
+            );
         }
-        assert_eq!(called("currenttimestamp", &[]), "'2023-11-14T22:13:20.000Z'");
+        assert_eq!(
+            called("currenttimestamp", &[]),
+            "'2023-11-14T22:13:20.000Z'"
+        );
         assert_eq!(called("current_date", &[]), "'2023-11-14'");
         assert_eq!(called("currentTime", &[]), "Unknown function 'currentTime'");
     }
@@ -395,12 +423,30 @@ mod tests {
     #[test]
     fn times_are_rounded_down() {
         let floor = |native: Native, time, duration| {
-            called("floor", &[(native.into(), time), (Native::Duration.into(), duration)])
+            called(
+                "floor",
+                &[(native.into(), time), (Native::Duration.into(), duration)],
+            )
         };
         for (native, time, duration, expected) in [
-            (Native::Timestamp, "2016-09-27T16:12:00Z", "5m", "'2016-09-27T16:10:00.000Z'"),
-            (Native::Timestamp, "2016-09-27T16:12:00Z", "2d", "'2016-09-27T00:00:00.000Z'"),
-            (Native::Timestamp, "2016-09-27T16:12:00Z", "2mo", "'2016-09-01T00:00:00.000Z'"),
+            (
+                Native::Timestamp,
+                "2016-09-27T16:12:00Z",
+                "5m",
+                "'2016-09-27T16:10:00.000Z'",
+            ),
+            (
+                Native::Timestamp,
+                "2016-09-27T16:12:00Z",
+                "2d",
+                "'2016-09-27T00:00:00.000Z'",
+            ),
+            (
+                Native::Timestamp,
+                "2016-09-27T16:12:00Z",
+                "2mo",
+                "'2016-09-01T00:00:00.000Z'",
+            ),
             (Native::Date, "2016-09-27", "1y", "'2016-01-01'"),
             (Native::Time, "16:12:00", "1h", "'16:00:00.000000000'"),
         ] {

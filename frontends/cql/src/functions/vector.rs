@@ -30,8 +30,16 @@ fn floats(call: &Call<'_>, index: usize) -> Result<Vec<f32>> {
         return Ok(Vec::new());
     };
     let wrong = || CqlError::invalid("the vectors must be vectors of floats");
-    let read = |bytes: &[u8]| bytes.try_into().map(f32::from_be_bytes).map_err(|_| wrong());
-    vector_elements(bytes, data_type)?.into_iter().map(read).collect()
+    let read = |bytes: &[u8]| {
+        bytes
+            .try_into()
+            .map(f32::from_be_bytes)
+            .map_err(|_| wrong())
+    };
+    vector_elements(bytes, data_type)?
+        .into_iter()
+        .map(read)
+        .collect()
 }
 
 fn pairs(call: &Call<'_>) -> Result<Vec<(f32, f32)>> {
@@ -86,9 +94,15 @@ mod tests {
             ("similarity_dot_product", "[1, 0]", "[1, 0]", "1.0"),
             ("similarity_dot_product", "[1, 0]", "null", "null"),
         ] {
-            assert_eq!(called(name, &[(vector(), left), (vector(), right)]), expected);
+            assert_eq!(
+                called(name, &[(vector(), left), (vector(), right)]),
+                expected
+            );
         }
-        let zero = called("similarity_cosine", &[(vector(), "[0, 0]"), (vector(), "[1, 1]")]);
+        let zero = called(
+            "similarity_cosine",
+            &[(vector(), "[0, 0]"), (vector(), "[1, 1]")],
+        );
         assert!(zero.contains("all-zero"), "{zero}");
     }
 }

@@ -351,7 +351,9 @@ mod tests {
         }
         let empty = StoredRow::default();
         assert_eq!(StoredRow::decode(&empty.encode()), Some(empty));
-        let count: Vec<u8> = vec![ROW, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x7f];
+        let count: Vec<u8> = vec![
+            ROW, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x7f,
+        ];
         assert_eq!(StoredRow::decode(&count), None);
     }
 }

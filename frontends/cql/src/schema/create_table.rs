@@ -66,18 +66,17 @@ fn columns(create: &CreateTable, keyspace: &str, types: &Types) -> Result<Vec<Co
         } else {
             ColumnKind::Regular
         };
-        let number = u32::try_from(columns.len()).unwrap_or(u32::MAX);
         columns.push(Column {
             name,
+            number: u32::try_from(columns.len()).unwrap_or(u32::MAX),
             kind,
             data_type,
-            number,
         });
     }
     Ok(columns)
 }
 
-fn check_nested(data_type: &DataType) -> Result<()> {
+pub(super) fn check_nested(data_type: &DataType) -> Result<()> {
     if let DataType::User {
         definition,
         frozen: false,

@@ -31,11 +31,11 @@ pub(crate) enum ColumnKind {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Column {
     pub(crate) name: String,
+    /// Tells its cells in rows: never another column's in its table, and the same in views of it.
+    /// One that was dropped and is added again has its number again.
+    pub(crate) number: u32,
     pub(crate) kind: ColumnKind,
     pub(crate) data_type: DataType,
-    /// What its cells go by in stored rows. Never changes, and is never given to another column;
-    /// a view's columns have those of its table. See [`Table::next_number`].
-    pub(crate) number: u32,
 }
 
 /// A table, or the rows of a view.
@@ -110,14 +110,18 @@ impl Table {
             .filter(|column| matches!(column.kind, ColumnKind::Clustering(_)))
     }
 
-    /// The number of a column that is added: the one it had before, if it was dropped.
-    pub(crate) fn next_number(&self, name: &str) -> u32 {
-        let dropped = self.dropped.iter().map(|(column, _)| column);
-        if let Some(column) = dropped.clone().find(|column| column.name == name) {
-            return column.number;
-        }
-        let numbers = self.columns.iter().chain(dropped).map(|column| column.number);
-        numbers.max().map_or(0, |last| last + 1)
+    /// The column whose cells have this number.
+    pub(crate) fn numbered(&self, number: u32) -> Option<&Column> {
+        self.columns.iter().find(|column| column.number == number)
+    }
+
+    /// The number for a column that is added.
+    pub(super) fn number_for(&self, name: &str) -> u32 {
+        let dropped = || self.dropped.iter().map(|(column, _)| column);
+        let same = dropped().find(|column| column.name == name);
+        let all = self.columns.iter().chain(dropped());
+        let next = || all.map(|column| column.number + 1).max().unwrap_or(0);
+        same.map_or_else(next, |column| column.number)
     }
 
     pub(crate) fn is_counter(&self) -> bool {

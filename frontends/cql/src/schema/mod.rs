@@ -4,6 +4,8 @@
 //! statements and refuse what cannot be, `stored` writes them for the catalog, `describe` prints
 //! them as Cassandra 5 does.
 
+mod alter_table;
+mod alter_type;
 mod create_index;
 mod create_table;
 mod create_view;
@@ -17,6 +19,8 @@ mod stored_types;
 #[cfg(test)]
 mod testing;
 
+pub(crate) use alter_table::{AlteredTable, alter_table};
+pub(crate) use alter_type::{alter_type, fields_with_type, uses, with_type};
 pub(crate) use create_index::create_index;
 pub(crate) use create_table::create_table;
 pub(crate) use create_view::create_view;

@@ -28,10 +28,10 @@ struct StoredTable {
 #[derive(Serialize, Deserialize)]
 struct StoredColumn {
     name: String,
+    number: u32,
     kind: StoredKind,
     #[serde(rename = "type")]
     data_type: String,
-    number: u32,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -204,9 +204,9 @@ fn store_column(column: &Column) -> StoredColumn {
     };
     StoredColumn {
         name: column.name.clone(),
+        number: column.number,
         kind,
         data_type: column.data_type.to_string(),
-        number: column.number,
     }
 }
 
@@ -222,9 +222,9 @@ fn load_column(stored: StoredColumn, keyspace: &str, types: &Types) -> Result<Co
     let data_type = resolve_type(&raw, keyspace, types).map_err(|error| damaged(&error.message))?;
     Ok(Column {
         name: stored.name,
+        number: stored.number,
         kind,
         data_type,
-        number: stored.number,
     })
 }
 

@@ -25,6 +25,7 @@ use crate::service::Service;
 use crate::statement::{PropertyValue, Statement};
 
 pub(crate) use build::{Cell, Cells, Row};
+pub(crate) use cluster::{CQL_VERSION, PARTITIONER, tokens};
 
 /// One keyspace of Cassandra's own.
 struct SystemKeyspace {

@@ -15,12 +15,10 @@ use crate::model::API;
 use crate::options::{self, Format, Prefer};
 use crate::reply::Reply;
 use crate::tables::{self, Mode, TableRecord};
+use tessera_core::provisioning::Throughput;
 
 /// The most tables in one page.
 const MAX_TABLES: usize = 1_000;
-
-/// The least request units per second that a table can be given.
-const MIN_THROUGHPUT: u32 = 400;
 
 /// `POST /Tables`.
 pub(super) async fn create(call: &Call<'_>) -> Result<Reply> {
@@ -53,13 +51,14 @@ fn throughput(call: &Call<'_>) -> Result<Option<u32>> {
     let Some(text) = call.head.header(&header_names::OFFER_THROUGHPUT) else {
         return Ok(None);
     };
-    let valid = |units: &u32| *units >= MIN_THROUGHPUT && units.is_multiple_of(100);
-    let units = text.parse().ok().filter(valid).ok_or_else(|| {
-        Code::InvalidHeaderValue.because(format!(
-            "x-ms-offer-throughput is '{text}', and must be a multiple of 100 from \
-             {MIN_THROUGHPUT} on"
-        ))
-    })?;
+    let invalid = |reason: String| {
+        let name = "x-ms-offer-throughput";
+        Code::InvalidHeaderValue.because(format!("{name} is '{text}': {reason}"))
+    };
+    let units = text
+        .parse()
+        .map_err(|_| invalid("it must be a number of request units per second".into()))?;
+    Throughput::manual(units).map_err(|error| invalid(error.to_string()))?;
     Ok(Some(units))
 }
 

@@ -1,0 +1,296 @@
+//! Heat: what requests cost lately, by physical partition and by logical key.
+//!
+//! Every operation notes its charge here, so this is kept to a few atomic additions and one short
+//! lock; all arithmetic waits until somebody asks.
+
+use std::cmp::Reverse;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+
+use super::top_keys::{Count, TopKeys};
+use crate::key::PartitionId;
+use crate::throughput::Charge;
+
+/// Keys are spread over so many locks.
+const SHARDS: usize = 8;
+/// Keys are counted for so many seconds, then anew; the counts before are kept as long.
+const WINDOW_SECONDS: u64 = 30;
+/// Seconds kept of a partition: a minute, and the one that is not over yet.
+const SECONDS: usize = 64;
+pub(super) const MINUTE: u64 = 60;
+
+/// A second's charges in one number: when, and how much.
+const AMOUNT_BITS: u32 = 40;
+const AMOUNT_MASK: u64 = (1 << AMOUNT_BITS) - 1;
+
+/// The heat of one container.
+#[derive(Debug, Default)]
+pub(crate) struct Heat {
+    keys: Arc<KeyHeat>,
+    /// By the number of the partition.
+    partitions: Vec<(PartitionId, Arc<PartitionHeat>)>,
+}
+
+impl Heat {
+    pub(crate) fn new(partitions: impl Iterator<Item = PartitionId>) -> Self {
+        Self::default().follow(partitions)
+    }
+
+    /// The heat of the same container after its partitions have changed: those that are still
+    /// there keep theirs.
+    pub(crate) fn follow(&self, partitions: impl Iterator<Item = PartitionId>) -> Self {
+        let kept = |id| self.partition(id).map_or_else(Arc::default, Arc::clone);
+        let mut partitions: Vec<_> = partitions.map(|id| (id, kept(id))).collect();
+        partitions.sort_unstable_by_key(|(id, _)| *id);
+        Self {
+            keys: Arc::clone(&self.keys),
+            partitions,
+        }
+    }
+
+    pub(super) fn partition(&self, id: PartitionId) -> Option<&Arc<PartitionHeat>> {
+        let found = self.partitions.binary_search_by_key(&id, |(id, _)| *id);
+        let (_, partition) = self.partitions.get(found.ok()?)?;
+        Some(partition)
+    }
+
+    /// Notes a charge of a partition.
+    pub(crate) fn charge(&self, partition: PartitionId, charge: Charge, now_ms: u64) {
+        if let Some(partition) = self.partition(partition) {
+            partition.charge(charge, now_ms / 1_000);
+        }
+    }
+
+    /// Notes a charge of a logical key.
+    pub(crate) fn charge_key(&self, token: i64, key: &[u8], charge: Charge, now_ms: u64) {
+        self.keys.charge(token, key, charge, now_ms / 1_000);
+    }
+
+    /// Notes that a request was refused for want of throughput.
+    pub(crate) fn throttled(&self, partition: PartitionId) {
+        if let Some(partition) = self.partition(partition) {
+            partition.throttled.fetch_add(1, Relaxed);
+        }
+    }
+
+    pub(super) fn keys(&self) -> &KeyHeat {
+        &self.keys
+    }
+}
+
+/// The heat of one physical partition.
+#[derive(Debug, Default)]
+pub(super) struct PartitionHeat {
+    /// Charges by second, made when the first one comes: most containers are idle.
+    seconds: OnceLock<Box<[AtomicU64; SECONDS]>>,
+    /// Charges of the seconds before.
+    earlier: AtomicU64,
+    operations: AtomicU64,
+    throttled: AtomicU64,
+}
+
+impl PartitionHeat {
+    fn charge(&self, charge: Charge, second: u64) {
+        self.operations.fetch_add(1, Relaxed);
+        let seconds = self
+            .seconds
+            .get_or_init(|| Box::new([const { AtomicU64::new(0) }; SECONDS]));
+        let Some(slot) = seconds.get(slot_of(second)) else {
+            return;
+        };
+        let amount = charge.milli_units();
+        let mut seen = slot.load(Relaxed);
+        loop {
+            let (then, before) = unpack(seen);
+            let (next, over) = match then == stamp(second) {
+                true => (before.saturating_add(amount), 0),
+                false => (amount, before),
+            };
+            match slot.compare_exchange_weak(seen, pack(second, next), Relaxed, Relaxed) {
+                Ok(_) => {
+                    self.earlier.fetch_add(over, Relaxed);
+                    return;
+                }
+                Err(now) => seen = now,
+            }
+        }
+    }
+
+    /// The charges of each of the `count` seconds before `second`, the latest first.
+    pub(super) fn seconds_before(&self, second: u64, count: u64) -> impl Iterator<Item = Charge> {
+        (1..=count.min(second)).map(move |back| self.in_second(second - back))
+    }
+
+    fn in_second(&self, second: u64) -> Charge {
+        let slot = self
+            .seconds
+            .get()
+            .and_then(|seconds| seconds.get(slot_of(second)));
+        let amount = match slot.map(|slot| unpack(slot.load(Relaxed))) {
+            Some((then, amount)) if then == stamp(second) => amount,
+            _ => 0,
+        };
+        Charge::from_milli_units(amount)
+    }
+
+    /// All charges there were.
+    pub(super) fn total(&self) -> Charge {
+        let kept = self
+            .seconds
+            .get()
+            .into_iter()
+            .flat_map(|seconds| seconds.iter());
+        let kept: u64 = kept.map(|slot| unpack(slot.load(Relaxed)).1).sum();
+        Charge::from_milli_units(self.earlier.load(Relaxed).saturating_add(kept))
+    }
+
+    pub(super) fn operations(&self) -> u64 {
+        self.operations.load(Relaxed)
+    }
+
+    pub(super) fn throttled_requests(&self) -> u64 {
+        self.throttled.load(Relaxed)
+    }
+}
+
+fn slot_of(second: u64) -> usize {
+    usize::try_from(second % SECONDS as u64).unwrap_or(0)
+}
+
+/// As much of a second's number as is kept with its amount.
+fn stamp(second: u64) -> u64 {
+    second & (u64::MAX >> AMOUNT_BITS)
+}
+
+fn pack(second: u64, amount: u64) -> u64 {
+    stamp(second) << AMOUNT_BITS | amount.min(AMOUNT_MASK)
+}
+
+fn unpack(packed: u64) -> (u64, u64) {
+    (packed >> AMOUNT_BITS, packed & AMOUNT_MASK)
+}
+
+/// The heat of logical keys.
+#[derive(Debug, Default)]
+pub(super) struct KeyHeat {
+    shards: [Mutex<Windows>; SHARDS],
+}
+
+/// What was counted in the window that runs, and in the one before.
+#[derive(Debug, Default)]
+struct Windows {
+    /// The number of the window that runs.
+    window: u64,
+    current: TopKeys,
+    previous: TopKeys,
+}
+
+impl Windows {
+    fn roll(&mut self, second: u64) {
+        let window = second / WINDOW_SECONDS;
+        if window <= self.window {
+            return;
+        }
+        std::mem::swap(&mut self.current, &mut self.previous);
+        self.current.clear();
+        if window > self.window + 1 {
+            self.previous.clear();
+        }
+        self.window = window;
+    }
+}
+
+impl KeyHeat {
+    fn charge(&self, token: i64, key: &[u8], charge: Charge, second: u64) {
+        let shard = usize::try_from(token.unsigned_abs() % SHARDS as u64).unwrap_or(0);
+        if let Some(shard) = self.shards.get(shard) {
+            let mut windows = lock(shard);
+            windows.roll(second);
+            windows.current.add(token, key, charge.milli_units());
+        }
+    }
+
+    /// The counts of the last seconds, and how many seconds those are.
+    pub(super) fn counts(&self, second: u64) -> (Vec<Count>, u64) {
+        let mut sums = Vec::new();
+        for shard in &self.shards {
+            let mut windows = lock(shard);
+            windows.roll(second);
+            let mut both: Vec<Count> = windows.current.counts().to_vec();
+            for count in windows.previous.counts() {
+                let same =
+                    |other: &&mut Count| other.token == count.token && other.key == count.key;
+                match both.iter_mut().find(same) {
+                    Some(sum) => {
+                        sum.weight += count.weight;
+                        sum.error += count.error;
+                    }
+                    None => both.push(count.clone()),
+                }
+            }
+            sums.append(&mut both);
+        }
+        sums.sort_unstable_by_key(|count| Reverse(count.weight));
+        (sums, WINDOW_SECONDS + second % WINDOW_SECONDS + 1)
+    }
+}
+
+fn lock(shard: &Mutex<Windows>) -> MutexGuard<'_, Windows> {
+    shard.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn units(units: u64) -> Charge {
+        Charge::from_milli_units(units * 1_000)
+    }
+
+    #[test]
+    fn charges_are_kept_by_second_and_never_lost() {
+        let heat = Heat::new([4, 9].into_iter());
+        for (ms, charge) in [(10_000, 1), (10_999, 2), (11_000, 5), (80_000, 7)] {
+            heat.charge(9, units(charge), ms);
+        }
+        heat.charge(5, units(100), 10_000);
+        let partition = heat.partition(9).unwrap();
+        let seconds: Vec<Charge> = partition.seconds_before(12, 3).collect();
+        assert_eq!(seconds, [units(5), units(3), units(0)]);
+        assert_eq!(partition.total(), units(15));
+        assert_eq!(partition.operations(), 4);
+        // The second 10 shares its place with 74, and gives way to it.
+        heat.charge(9, units(1), 74_000);
+        assert_eq!(partition.in_second(10), units(0));
+        assert_eq!(partition.total(), units(16));
+        assert_eq!(heat.partition(4).unwrap().total(), units(0));
+    }
+
+    #[test]
+    fn partitions_that_stay_keep_their_heat() {
+        let heat = Heat::new([0, 1].into_iter());
+        heat.charge(1, units(3), 5_000);
+        heat.throttled(1);
+        heat.charge_key(7, b"k", units(3), 5_000);
+        let heat = heat.follow([1, 2].into_iter());
+        assert!(heat.partition(0).is_none());
+        assert_eq!(heat.partition(1).unwrap().total(), units(3));
+        assert_eq!(heat.partition(1).unwrap().throttled_requests(), 1);
+        assert_eq!(heat.partition(2).unwrap().operations(), 0);
+        assert_eq!(heat.keys().counts(5).0.len(), 1);
+    }
+
+    #[test]
+    fn hot_keys_cool_down() {
+        let heat = Heat::default();
+        heat.charge_key(7, b"old", units(9), 20_000);
+        heat.charge_key(8, b"new", units(5), 40_000);
+        let names = |second| -> Vec<Vec<u8>> {
+            let (counts, _) = heat.keys().counts(second);
+            counts.iter().map(|count| count.key.to_vec()).collect()
+        };
+        assert_eq!(names(59), [b"old".to_vec(), b"new".to_vec()]);
+        assert_eq!(names(60), [b"new".to_vec()]);
+        assert_eq!(names(120), Vec::<Vec<u8>>::new());
+    }
+}

@@ -1,0 +1,197 @@
+//! Insight: where the data and the load of a container lie, and which keys are hot.
+//!
+//! Sizes come from the tallies that writes keep; charges from [`heat`], which each operation
+//! touches as it is charged. Nothing here is stored: a restart begins with cool partitions.
+
+pub(crate) mod heat;
+mod top_keys;
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use self::heat::{Heat, MINUTE};
+use crate::container::Container;
+use crate::engine::Scan;
+use crate::error::{Error, Result};
+use crate::key::{self, PartitionId};
+use crate::name::ContainerName;
+use crate::partition_map::PartitionMap;
+use crate::statistics::PartitionStatistics;
+use crate::store::Store;
+use crate::throughput::Charge;
+use crate::transaction::Transaction;
+use crate::walk::Walk;
+use crate::write_set::Tally;
+
+/// Keys in each list.
+pub const LISTED_KEYS: usize = 10;
+/// The rate of now is the mean over so many seconds.
+const RATE_SECONDS: u64 = 10;
+
+/// What there is to know of one container.
+#[derive(Clone, Debug)]
+pub struct Insight {
+    /// Its name.
+    pub name: ContainerName,
+    /// Request units per second that were provisioned.
+    pub provisioned: Option<u32>,
+    /// Its physical partitions, by first token.
+    pub partitions: Vec<PartitionInsight>,
+    /// The keys that cost most in the last seconds, the costliest first.
+    pub hot_keys: Vec<HotKey>,
+    /// The largest logical partitions, the largest first; empty where they are not counted.
+    pub large_keys: Vec<LargeKey>,
+}
+
+/// What there is to know of one physical partition.
+#[derive(Clone, Copy, Debug)]
+pub struct PartitionInsight {
+    /// Its range, items and bytes.
+    pub statistics: PartitionStatistics,
+    /// Request units per second that it may spend; none without provisioned throughput.
+    pub budget: Option<f64>,
+    /// Request units per second that it spent lately.
+    pub request_units_per_second: f64,
+    /// The largest part of its budget that it spent in one second of the last minute: 1 is all.
+    pub normalised_consumption: Option<f64>,
+    /// All that it was charged since the server started.
+    pub charged: Charge,
+    /// Operations since the server started.
+    pub operations: u64,
+    /// Operations that were refused since the server started, for want of throughput.
+    pub throttled: u64,
+}
+
+/// A logical key by what its requests cost.
+#[derive(Clone, Debug, PartialEq)]
+pub struct HotKey {
+    /// The key as people write it.
+    pub key: String,
+    /// The physical partition it lies in.
+    pub partition: PartitionId,
+    /// Request units per second.
+    pub request_units_per_second: f64,
+    /// By how much that may be too high.
+    pub error: f64,
+    /// Its part of all that the container was charged for keys in this time.
+    pub share: f64,
+}
+
+/// A logical partition by what it holds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LargeKey {
+    /// The key as people write it.
+    pub key: String,
+    /// The physical partition it lies in.
+    pub partition: PartitionId,
+    /// Its items and bytes.
+    pub tally: Tally,
+}
+
+impl Store {
+    /// What there is to know of a container at this moment.
+    pub async fn insight(&self, name: &ContainerName) -> Result<Insight> {
+        let mut transaction = self.begin().await?;
+        let container = transaction.container(name).await?;
+        let second = transaction.now_ms() / 1_000;
+        let statistics = transaction.statistics(&container).await?;
+        let partitions = statistics
+            .into_iter()
+            .map(|statistics| PartitionInsight::of(&container, statistics, second))
+            .collect();
+        Ok(Insight {
+            name: name.clone(),
+            provisioned: container.definition.provisioned,
+            partitions,
+            hot_keys: hot_keys(&container, second),
+            large_keys: large_keys(&transaction, &container).await?,
+        })
+    }
+}
+
+impl PartitionInsight {
+    fn of(container: &Container, statistics: PartitionStatistics, second: u64) -> Self {
+        let budget = container.share().map(|share| share.request_units());
+        let mut insight = Self {
+            statistics,
+            budget,
+            request_units_per_second: 0.0,
+            normalised_consumption: budget.map(|_| 0.0),
+            charged: Charge::default(),
+            operations: 0,
+            throttled: 0,
+        };
+        let Some(heat) = container.heat.partition(statistics.partition) else {
+            return insight;
+        };
+        let recent: Charge = heat.seconds_before(second, RATE_SECONDS).sum();
+        insight.request_units_per_second = recent.request_units() / RATE_SECONDS as f64;
+        insight.normalised_consumption = budget.map(|budget| {
+            let most = heat
+                .seconds_before(second, MINUTE)
+                .max()
+                .unwrap_or_default();
+            most.request_units() / budget
+        });
+        insight.charged = heat.total();
+        insight.operations = heat.operations();
+        insight.throttled = heat.throttled_requests();
+        insight
+    }
+}
+
+fn hot_keys(container: &Container, second: u64) -> Vec<HotKey> {
+    let (counts, seconds) = container.heat.keys().counts(second);
+    let units = |milli_units| Charge::from_milli_units(milli_units).request_units();
+    let all: f64 = counts.iter().map(|count| units(count.weight)).sum();
+    let key = |count: &top_keys::Count| HotKey {
+        key: container.key_text(&count.key),
+        partition: container.partitions.locate(count.token).id,
+        request_units_per_second: units(count.weight) / seconds as f64,
+        error: units(count.error) / seconds as f64,
+        share: units(count.weight) / all.max(f64::MIN_POSITIVE),
+    };
+    counts.iter().take(LISTED_KEYS).map(key).collect()
+}
+
+/// Looks through all tallies of logical partitions, and keeps the largest.
+async fn large_keys(transaction: &Transaction, container: &Container) -> Result<Vec<LargeKey>> {
+    if !container.definition.counts_logical_partitions {
+        return Ok(Vec::new());
+    }
+    let mut largest = BinaryHeap::new();
+    let mut walk = Walk::new(
+        transaction,
+        Scan::new(key::logical_tallies(container.storage())),
+    );
+    while let Some(page) = walk.next().await? {
+        for (key, value) in page {
+            let damaged = || Error::Corrupt("a tally cannot be read".into());
+            let tally = Tally::decode(&value).ok_or_else(damaged)?;
+            largest.push(Reverse((tally.bytes, tally.items, key)));
+            if largest.len() > LISTED_KEYS {
+                largest.pop();
+            }
+        }
+    }
+    let sorted = largest.into_sorted_vec();
+    let keys = sorted.into_iter().filter(|Reverse((bytes, ..))| *bytes > 0);
+    let keys = keys.filter_map(|Reverse((bytes, items, stored))| {
+        let (token, partition_key) = key::parse_logical_tally(&stored)?;
+        Some(LargeKey {
+            key: container.key_text(&partition_key),
+            partition: container.partitions.locate(token).id,
+            tally: Tally { items, bytes },
+        })
+    });
+    Ok(keys.collect())
+}
+
+/// The heat that a container begins with: that of the same storage before, if it is known.
+pub(crate) fn inherit(before: Option<&Heat>, partitions: &PartitionMap) -> Heat {
+    let partitions = partitions.iter().map(|partition| partition.id);
+    match before {
+        Some(heat) => heat.follow(partitions),
+        None => Heat::new(partitions),
+    }
+}

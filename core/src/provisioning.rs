@@ -1,0 +1,112 @@
+//! Provisioned throughput: what may be asked for, and giving it to a container.
+
+use crate::definition::Definition;
+use crate::error::{Error, Result};
+use crate::name::ContainerName;
+use crate::partition_map::middle;
+use crate::store::Store;
+use crate::throughput::partitions_for;
+
+/// The most that one container may have.
+const MAX_UNITS: u32 = 1_000_000;
+
+/// Request units per second, and how they were asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Throughput {
+    /// So many, always.
+    Manual(u32),
+    /// Up to so many. They are there at once when they are wanted; what differs is the bill.
+    Autoscale(u32),
+}
+
+impl Throughput {
+    /// The least that may be asked for, and the step from one amount to the next.
+    const MANUAL: (u32, u32) = (400, 100);
+    const AUTOSCALE: (u32, u32) = (1_000, 1_000);
+
+    /// So many request units per second, if that may be asked for.
+    pub fn manual(units: u32) -> Result<Self> {
+        check("throughput", units, Self::MANUAL).map(|()| Self::Manual(units))
+    }
+
+    /// Up to so many request units per second, if that may be asked for.
+    pub fn autoscale(units: u32) -> Result<Self> {
+        check("autoscale throughput", units, Self::AUTOSCALE).map(|()| Self::Autoscale(units))
+    }
+
+    /// The most that there is in a second.
+    pub fn units(self) -> u32 {
+        match self {
+            Self::Manual(units) | Self::Autoscale(units) => units,
+        }
+    }
+
+    /// What a container has.
+    pub fn of(definition: &Definition) -> Option<Self> {
+        let kind = match definition.autoscale {
+            true => Self::Autoscale,
+            false => Self::Manual,
+        };
+        definition.provisioned.map(kind)
+    }
+}
+
+fn check(what: &str, units: u32, (least, step): (u32, u32)) -> Result<()> {
+    if (least..=MAX_UNITS).contains(&units) && units.is_multiple_of(step) {
+        return Ok(());
+    }
+    Err(Error::Rejected(format!(
+        "{what} of {units} RU/s: it must be a multiple of {step} from {least} to {MAX_UNITS}"
+    )))
+}
+
+impl Store {
+    /// Gives a container this throughput, or takes away its limit. It gets the physical partitions
+    /// that this needs by splitting the widest ones; it never loses any.
+    pub async fn provision(
+        &self,
+        name: &ContainerName,
+        throughput: Option<Throughput>,
+    ) -> Result<()> {
+        let altered = self.alter(name, move |_, mut draft| {
+            draft.definition.provisioned = throughput.map(Throughput::units);
+            draft.definition.autoscale = matches!(throughput, Some(Throughput::Autoscale(_)));
+            Box::pin(async { Ok(draft) })
+        });
+        let mut container = altered.await?;
+        let needed = partitions_for(container.definition.provisioned);
+        while container.partitions.count() < usize::try_from(needed).unwrap_or(usize::MAX) {
+            let widest = container
+                .partitions
+                .iter()
+                .max_by_key(|partition| partition.last.abs_diff(partition.first))
+                .ok_or_else(|| Error::Internal("a container has no partition".into()))?;
+            let at = middle(widest.first, widest.last);
+            self.split_partition(name, widest.id, Some(at)).await?;
+            container = self.begin().await?.container(name).await?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn amounts_are_checked() {
+        for (units, manual, autoscale) in [
+            (0, false, false),
+            (399, false, false),
+            (400, true, false),
+            (450, false, false),
+            (1_000, true, true),
+            (1_100, true, false),
+            (1_000_000, true, true),
+            (1_001_000, false, false),
+        ] {
+            assert_eq!(Throughput::manual(units).is_ok(), manual, "{units}");
+            assert_eq!(Throughput::autoscale(units).is_ok(), autoscale, "{units}");
+        }
+    }
+}

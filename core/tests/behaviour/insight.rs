@@ -1,0 +1,151 @@
+//! Insight: where load and data lie, and that throughput can be changed.
+
+use crate::support::*;
+use tessera_core::clock::Clock;
+use tessera_core::definition::NewContainer;
+use tessera_core::insight::{Insight, LISTED_KEYS};
+use tessera_core::item::NewItem;
+use tessera_core::locator::Locator;
+use tessera_core::provisioning::Throughput;
+use tessera_core::{Error, Store};
+
+async fn store(clock: &Clock, provisioned: u32) -> Store {
+    let store = open_store_at(clock.clone()).await;
+    let new = NewContainer {
+        provisioned: Some(provisioned),
+        counts_logical_partitions: true,
+        ..new_container(vec![], 1)
+    };
+    store.create_container(&name("c"), &new).await.unwrap();
+    store
+}
+
+async fn put(store: &Store, partition_key: &str, row: usize) -> Result<(), Error> {
+    let locator = Locator::murmur3(partition_key.to_owned(), row.to_string());
+    let new = NewItem::new(locator, "x".repeat(100));
+    insert(store, &name("c"), new).await.map(|_| ())
+}
+
+async fn insight(store: &Store) -> Insight {
+    store.insight(&name("c")).await.unwrap()
+}
+
+#[tokio::test]
+async fn a_hot_key_is_first_and_only_its_partition_is_throttled() {
+    let clock = Clock::manual(60_000_000);
+    let store = store(&clock, 400).await;
+    store
+        .provision(&name("c"), Some(Throughput::manual(30_000).unwrap()))
+        .await
+        .unwrap();
+    let mut refused = 0;
+    for row in 0..2_000 {
+        for key in ["hot".to_owned(), format!("cold {row}")] {
+            refused += usize::from(put(&store, &key, row).await.is_err());
+        }
+    }
+    clock.advance(1_000);
+    let insight = insight(&store).await;
+    assert_eq!(insight.partitions.len(), 3);
+    let hottest = insight.hot_keys.first().unwrap();
+    assert_eq!(hottest.key, "hot");
+    assert_eq!(insight.hot_keys.len(), LISTED_KEYS);
+    for partition in &insight.partitions {
+        let is_hot = partition.statistics.partition == hottest.partition;
+        assert_eq!(partition.throttled > 0, is_hot, "{partition:?}");
+        let consumption = partition.normalised_consumption.unwrap();
+        assert_eq!(consumption >= 1.0, is_hot, "{partition:?}");
+        assert_eq!(partition.budget, Some(10_000.0));
+    }
+    let throttled: u64 = insight
+        .partitions
+        .iter()
+        .map(|partition| partition.throttled)
+        .sum();
+    assert_eq!(throttled, refused as u64);
+}
+
+#[tokio::test]
+async fn charges_of_a_partition_are_those_that_were_reported() {
+    let clock = Clock::manual(60_000_000);
+    let store = store(&clock, 10_000).await;
+    for row in 0..50 {
+        put(&store, "k", row).await.unwrap();
+    }
+    clock.advance(1_000);
+    let insight = insight(&store).await;
+    let [partition] = insight.partitions.as_slice() else {
+        panic!("{insight:?}");
+    };
+    // 5.5 for each insert, all within one of the ten seconds that the rate is taken over.
+    assert_eq!(partition.charged.milli_units(), 50 * 5_500);
+    assert_eq!(partition.operations, 50);
+    assert_eq!(partition.request_units_per_second, 27.5);
+    assert_eq!(partition.normalised_consumption, Some(0.0275));
+    assert_eq!(partition.statistics.tally.items, 50);
+    let largest = insight.large_keys.first().unwrap();
+    assert_eq!((largest.key.as_str(), largest.tally.items), ("k", 50));
+    assert_eq!(largest.tally.bytes, partition.statistics.tally.bytes);
+}
+
+#[tokio::test]
+async fn more_throughput_brings_partitions_and_less_takes_none_away() {
+    let clock = Clock::manual(60_000_000);
+    let store = store(&clock, 400).await;
+    for row in 0..30 {
+        put(&store, &format!("key {row}"), row).await.unwrap();
+    }
+    for (throughput, partitions, budget) in [
+        (Some(Throughput::manual(30_000).unwrap()), 3, Some(10_000.0)),
+        (
+            Some(Throughput::autoscale(1_000).unwrap()),
+            3,
+            Some(333.333),
+        ),
+        (None, 3, None),
+    ] {
+        store.provision(&name("c"), throughput).await.unwrap();
+        let insight = insight(&store).await;
+        assert_eq!(insight.provisioned, throughput.map(Throughput::units));
+        assert_eq!(insight.partitions.len(), partitions);
+        assert!(
+            insight
+                .partitions
+                .iter()
+                .all(|partition| partition.budget == budget)
+        );
+        let items: i64 = insight
+            .partitions
+            .iter()
+            .map(|partition| partition.statistics.tally.items)
+            .sum();
+        assert_eq!(items, 30);
+    }
+}
+
+#[tokio::test]
+async fn what_one_key_costs_is_counted_for_reads_of_its_rows_too() {
+    use tessera_core::reading::{PageRequest, Span};
+
+    let clock = Clock::manual(60_000_000);
+    let store = store(&clock, 10_000).await;
+    for row in 0..20 {
+        put(&store, &format!("key {row}"), row).await.unwrap();
+    }
+    for _ in 0..20 {
+        let mut transaction = store.begin().await.unwrap();
+        let container = transaction.container(&name("c")).await.unwrap();
+        let locator = Locator::murmur3("key 7", "7");
+        let span = Span::Partition {
+            token: locator.token,
+            partition_key: locator.partition_key,
+        };
+        let page = transaction
+            .scan(&container, &span, &PageRequest::default())
+            .await
+            .unwrap();
+        assert_eq!(page.items.len(), 1);
+    }
+    let insight = insight(&store).await;
+    assert_eq!(insight.hot_keys.first().unwrap().key, "key 7");
+}
