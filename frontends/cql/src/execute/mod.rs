@@ -1,11 +1,39 @@
 //! Runs plans on the core.
+//!
+//! `select` reads through `reader`, which hands rows as `line`s to `collect`; `modify` makes
+//! `write`s, which change rows as `change` says and keep what `settle` leaves of them. Expressions
+//! are evaluated in `evaluate`, keys encoded in `keys`.
+
+mod change;
+mod collect;
+mod computed;
+mod condition;
+mod evaluate;
+mod filter;
+mod keys;
+mod line;
+mod model;
+mod modify;
+mod paging;
+mod reader;
+mod select;
+mod settle;
+mod view_build;
+mod views;
+mod write;
 
 use tessera_core::throughput::Charge;
 
+use crate::error::CqlError;
 use crate::failure::Failure;
-use crate::plan::{Plan, Step};
+use crate::plan::{Plan, Step, check_batch};
 use crate::service::Service;
+use crate::statement::BatchType;
 use crate::wire::{BatchKind, Consistency, Rows, Value};
+use modify::Statement;
+
+pub use model::CqlModel;
+pub(crate) use view_build::build_view;
 
 /// What comes with a request.
 pub(crate) struct Context<'a> {
@@ -40,26 +68,75 @@ pub(crate) enum Outcome {
 }
 
 /// Runs a plan. [`Failure::Stale`] if its table was changed since: plan it again.
-pub(crate) async fn run(plan: &Plan, _: &Context<'_>) -> Result<Answer, Failure> {
+pub(crate) async fn run(plan: &Plan, context: &Context<'_>) -> Result<Answer, Failure> {
     match &plan.step {
-        Step::Empty => Ok(Answer {
-            outcome: Outcome::Void,
-            charge: Charge::default(),
-            warnings: Vec::new(),
-        }),
+        Step::Select(select) => select::select(plan, select, context).await,
+        Step::Modify(modification) => {
+            let statement = Statement {
+                plan: modification,
+                given: modify::given(&plan.variables, context.values)?,
+                timestamp: None,
+            };
+            modify::modify(vec![statement], context).await
+        }
+        Step::Batch(batch) => {
+            let given = modify::given(&plan.variables, context.values)?;
+            let timestamp = match &batch.timestamp {
+                None => None,
+                Some(expression) => modify::batch_timestamp(expression, &given, context)?,
+            };
+            let statements = batch
+                .modifications
+                .iter()
+                .map(|modification| Statement {
+                    plan: modification,
+                    given: given.clone(),
+                    timestamp,
+                })
+                .collect();
+            modify::modify(statements, context).await
+        }
     }
 }
 
 /// Runs the statements of a BATCH message, each with its own values; those of the context are not
 /// used.
 pub(crate) async fn run_batch(
-    _: BatchKind,
-    _: &[(&Plan, &[Value<'_>])],
-    _: &Context<'_>,
+    kind: BatchKind,
+    statements: &[(&Plan, &[Value<'_>])],
+    context: &Context<'_>,
 ) -> Result<Answer, Failure> {
-    Ok(Answer {
-        outcome: Outcome::Void,
-        charge: Charge::default(),
-        warnings: Vec::new(),
-    })
+    let kind = match kind {
+        BatchKind::Logged => BatchType::Logged,
+        BatchKind::Unlogged => BatchType::Unlogged,
+        BatchKind::Counter => BatchType::Counter,
+    };
+    let mut changes = Vec::with_capacity(statements.len());
+    for (plan, values) in statements {
+        let Step::Modify(modification) = &plan.step else {
+            return Err(CqlError::invalid(
+                "Invalid statement in batch: only UPDATE, INSERT and DELETE statements are allowed.",
+            )
+            .into());
+        };
+        changes.push(Statement {
+            plan: modification,
+            given: modify::given(&plan.variables, values)?,
+            timestamp: None,
+        });
+    }
+    let plans: Vec<_> = changes.iter().map(|change| &**change.plan).collect();
+    check_batch(kind, &plans, false)?;
+    modify::modify(changes, context).await
+}
+
+/// The second at which times to live are judged.
+fn now_of(context: &Context<'_>) -> i64 {
+    match context.now_in_seconds {
+        Some(second) => i64::from(second),
+        None => {
+            let now_ms = context.service.store.clock().now_ms();
+            i64::try_from(now_ms / 1_000).unwrap_or(i64::MAX)
+        }
+    }
 }

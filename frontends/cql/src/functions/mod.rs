@@ -233,13 +233,13 @@ fn parameters(patterns: &[Pattern], arguments: &[Argument<'_>]) -> Option<Vec<Da
 
 fn fits(pattern: Pattern, data_type: &DataType) -> bool {
     match (pattern, data_type) {
-        (Pattern::Number, DataType::Native(native)) => number::is_number(*native),
+        (Pattern::Number, DataType::Native(native)) => is_number(*native),
         (Pattern::Map, DataType::Map { .. })
         | (Pattern::Vector, DataType::Vector { .. })
         | (Pattern::Any | Pattern::First, _) => true,
         (Pattern::Collection, other) => other.is_collection(),
         (Pattern::Numbers, DataType::List { element, .. } | DataType::Set { element, .. }) => {
-            matches!(&**element, DataType::Native(native) if number::is_number(*native))
+            matches!(&**element, DataType::Native(native) if is_number(*native))
         }
         (Pattern::Native(native), DataType::Native(other)) => native == *other,
         _ => false,
