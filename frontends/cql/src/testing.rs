@@ -1,15 +1,19 @@
 //! Statements run against a store in memory, for tests.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use tessera_core::Store;
 use tessera_core::memory::MemoryEngine;
+use tessera_core::model::Model;
 use tessera_core::store::StoreOptions;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, DuplexStream};
 use tokio::sync::watch;
 
+use crate::API;
 use crate::error::Result;
+use crate::execute::CqlModel;
 use crate::parser::parse;
 use crate::service::{CqlConfig, Service};
 use crate::session::Session;
@@ -132,7 +136,12 @@ impl Tester {
 
     pub(crate) async fn with(config: CqlConfig) -> Self {
         let engine = Arc::new(MemoryEngine::new());
-        let store = Store::open(engine, StoreOptions::default()).await.unwrap();
+        let model: Arc<dyn Model> = Arc::new(CqlModel::default());
+        let options = StoreOptions {
+            models: HashMap::from([(API.to_owned(), model)]),
+            ..StoreOptions::default()
+        };
+        let store = Store::open(engine, options).await.unwrap();
         Self {
             service: Arc::new(Service::new(store, config)),
             session: Session::new("127.0.0.1:1".parse().unwrap()),

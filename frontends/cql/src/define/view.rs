@@ -1,12 +1,16 @@
 //! CREATE, ALTER and DROP MATERIALIZED VIEW.
 
 use bytes::Bytes;
+use tessera_core::Error;
 use tessera_core::definition::NewContainer;
 
 use super::change::place;
 use super::{Definer, Done, changed, nothing, nothing_there, refuse};
 use crate::catalog::keyspace_of;
+use crate::execute::build_view;
+use crate::failure::Failure;
 use crate::ids::time_uuid;
+use crate::plan::FollowingView;
 use crate::schema::{self, Table, create_view};
 use crate::statement::{CreateView, Properties, QualifiedName, Resource};
 use crate::wire::{ChangeTarget, ChangeType};
@@ -66,6 +70,22 @@ pub(super) async fn create(definer: &Definer<'_>, create: &CreateView) -> Done {
         store.drop_container(&place(keyspace, name)).await?;
         return Err(failure);
     }
+    if let Err(failure) = fill(definer, keyspace, (&base.table.name, name)).await {
+        let view = QualifiedName {
+            keyspace: Some(keyspace.clone()),
+            name: name.clone(),
+        };
+        let undoing = Definer {
+            catalog: definer.service.catalogs.reload().await?,
+            ..*definer
+        };
+        drop(&undoing, &view, true).await?;
+        return Err(match failure {
+            // Someone changed the table meanwhile, so that all of it is tried again.
+            Failure::Stale => Failure::Core(Error::Conflict),
+            failure => failure,
+        });
+    }
     let target = ChangeTarget::Table(name.clone());
     let mut defined = changed(ChangeType::Created, keyspace, target);
     defined.created.push(Resource::Table(QualifiedName {
@@ -73,6 +93,21 @@ pub(super) async fn create(definer: &Definer<'_>, create: &CreateView) -> Done {
         name: name.clone(),
     }));
     Ok(defined)
+}
+
+/// Adds what the table had before.
+async fn fill(
+    definer: &Definer<'_>,
+    keyspace: &str,
+    (base, view): (&str, &str),
+) -> Result<(), Failure> {
+    let catalog = definer.service.catalogs.reload().await?;
+    let entry = catalog.keyspace(keyspace)?;
+    let (Some(base), Some(view)) = (entry.relation(base), entry.relation(view)) else {
+        return Err(Failure::Stale);
+    };
+    let following = FollowingView::new(view, &base.table, &entry.types)?;
+    build_view(&definer.service.store, base, following).await
 }
 
 pub(super) async fn alter(

@@ -29,10 +29,7 @@ pub(super) struct Statement<'s> {
 }
 
 /// Checks the values of a statement and keeps them.
-pub(super) fn given(
-    variables: &[ColumnSpec],
-    values: &[Value<'_>],
-) -> Result<Vec<Given<'static>>> {
+pub(super) fn given(variables: &[ColumnSpec], values: &[Value<'_>]) -> Result<Vec<Given<'static>>> {
     let owned = |given: Given<'_>| match given {
         Given::Null => Given::Null,
         Given::Unset => Given::Unset,
@@ -52,14 +49,21 @@ pub(super) async fn modify(
     for (index, statement) in statements.into_iter().enumerate() {
         writes.push(write(statement, index, micros, context)?);
     }
-    let conditional = writes.iter().any(|write| write.plan.condition.is_conditional());
+    let conditional = writes
+        .iter()
+        .any(|write| write.plan.condition.is_conditional());
     if conditional {
         one_partition(&writes)?;
     }
     let writes: Arc<[Write]> = writes.into();
     let locators: Vec<_> = writes
         .iter()
-        .flat_map(|write| write.locators().into_iter().map(move |locator| (write, locator)))
+        .flat_map(|write| {
+            write
+                .locators()
+                .into_iter()
+                .map(move |locator| (write, locator))
+        })
         .take(MOST_LATCHED)
         .collect();
     let items: Vec<_> = locators
@@ -75,7 +79,10 @@ pub(super) async fn modify(
             Box::pin(async move {
                 let mut before: Vec<Before> = Vec::new();
                 let mut is_applied = true;
-                for write in writes.iter().filter(|write| write.plan.condition.is_conditional()) {
+                for write in writes
+                    .iter()
+                    .filter(|write| write.plan.condition.is_conditional())
+                {
                     let checked = check(write, transaction).await?;
                     is_applied &= checked.is_met;
                     before.push(checked.before);
@@ -232,7 +239,9 @@ fn one_partition(writes: &[Write]) -> Result<()> {
     let mut keys = writes.iter().flat_map(|write| &write.keys);
     let first = keys.next();
     if keys.any(|key| Some(key) != first) {
-        return Err(CqlError::invalid("Batch with conditions cannot span multiple partitions"));
+        return Err(CqlError::invalid(
+            "Batch with conditions cannot span multiple partitions",
+        ));
     }
     Ok(())
 }

@@ -87,7 +87,8 @@ impl Write {
             let text = {
                 let scope = write.scope();
                 let value = scope.evaluate(text)?;
-                let value = value.ok_or_else(|| CqlError::invalid("Got null for INSERT JSON values"))?;
+                let value =
+                    value.ok_or_else(|| CqlError::invalid("Got null for INSERT JSON values"))?;
                 String::from_utf8_lossy(&value).into_owned()
             };
             write.set_json(&text, *default_unset)?;
@@ -96,7 +97,10 @@ impl Write {
         let scope = write.scope();
         let keys = scope.partition_keys(plan.table(), &plan.partition)?;
         let rows = rows_of(plan, &scope)?;
-        write.keys = keys.into_iter().map(|key| (murmur3::token(&key), key)).collect();
+        write.keys = keys
+            .into_iter()
+            .map(|key| (murmur3::token(&key), key))
+            .collect();
         write.rows = rows;
         Ok(write)
     }
@@ -214,7 +218,11 @@ impl Write {
     }
 
     /// Takes away more rows that its deletions hide; answers whether none is left.
-    pub(super) async fn purge_more(&self, transaction: &mut Transaction, key: &Bytes) -> Done<bool> {
+    pub(super) async fn purge_more(
+        &self,
+        transaction: &mut Transaction,
+        key: &Bytes,
+    ) -> Done<bool> {
         let container = self.open(transaction).await?;
         let place = Partition {
             write: self,
@@ -226,7 +234,14 @@ impl Write {
         let is_clean = place.purge(transaction, &record, &whole()).await?;
         if is_clean {
             let body = record_body(&mut record, place.grace(), true);
-            store(transaction, &container, place.locator(RECORD_KEY), item.as_ref(), body).await?;
+            store(
+                transaction,
+                &container,
+                place.locator(RECORD_KEY),
+                item.as_ref(),
+                body,
+            )
+            .await?;
         }
         Ok(is_clean)
     }
@@ -237,7 +252,10 @@ impl Write {
         let table = self.table();
         !self.plan.views.is_empty()
             || table.is_counter()
-            || table.columns.iter().any(|column| column.data_type.is_multi_cell())
+            || table
+                .columns
+                .iter()
+                .any(|column| column.data_type.is_multi_cell())
             || (self.is_timed && self.stamp.timestamp < now_micros.saturating_sub(LATE_MICROS))
     }
 
@@ -268,14 +286,21 @@ impl Write {
     }
 
     fn changes_shared(&self) -> bool {
-        self.plan.changes.iter().any(|change| self.is_shared(change.column))
+        self.plan
+            .changes
+            .iter()
+            .any(|change| self.is_shared(change.column))
             || self.json.iter().any(|(place, _)| self.is_shared(*place))
     }
 
     fn changes_rows(&self) -> bool {
         self.plan.kind == Kind::Insert
             || self.plan.deletes_all
-            || self.plan.changes.iter().any(|change| !self.is_shared(change.column))
+            || self
+                .plan
+                .changes
+                .iter()
+                .any(|change| !self.is_shared(change.column))
     }
 }
 
@@ -309,8 +334,10 @@ fn rows_of(plan: &Modification, scope: &Scope<'_>) -> Result<Rows> {
     if plan.is_static {
         return Ok(Rows::Shared);
     }
-    let is_slice =
-        plan.clustering.iter().any(|step| matches!(step.test, ClusteringTest::Slice { .. }));
+    let is_slice = plan
+        .clustering
+        .iter()
+        .any(|step| matches!(step.test, ClusteringTest::Slice { .. }));
     let covered: usize = plan.clustering.iter().map(|step| step.count).sum();
     if is_slice || covered < columns.len() {
         if plan.clustering.is_empty() {
@@ -321,7 +348,9 @@ fn rows_of(plan: &Modification, scope: &Scope<'_>) -> Result<Rows> {
     }
     let mut rows: Vec<(Vec<Vec<u8>>, Vec<u8>)> = vec![(Vec::new(), Vec::new())];
     for step in &plan.clustering {
-        let here = columns.get(step.start..step.start + step.count).unwrap_or_default();
+        let here = columns
+            .get(step.start..step.start + step.count)
+            .unwrap_or_default();
         let tuples: Vec<Vec<Cow<'_, [u8]>>> = scope.tuples(&step.test, here)?;
         let mut longer = Vec::with_capacity(rows.len() * tuples.len());
         for (values, encoded) in &rows {
@@ -336,7 +365,9 @@ fn rows_of(plan: &Modification, scope: &Scope<'_>) -> Result<Rows> {
         }
         rows = longer;
     }
-    let each = rows.into_iter().map(|(values, encoded)| (values, row_key(&encoded)));
+    let each = rows
+        .into_iter()
+        .map(|(values, encoded)| (values, row_key(&encoded)));
     Ok(Rows::Each(each.collect()))
 }
 
@@ -362,13 +393,14 @@ impl Partition<'_> {
         Locator::row(self.token, self.key.clone(), row)
     }
 
-    async fn record(
-        &self,
-        transaction: &mut Transaction,
-    ) -> Done<(Option<Item>, PartitionRecord)> {
+    async fn record(&self, transaction: &mut Transaction) -> Done<(Option<Item>, PartitionRecord)> {
         let locator = self.locator(RECORD_KEY);
         let item = transaction.read(self.container, &locator).await?;
-        let record = item.as_ref().map(record_of).transpose()?.unwrap_or_default();
+        let record = item
+            .as_ref()
+            .map(record_of)
+            .transpose()?
+            .unwrap_or_default();
         Ok((item, record))
     }
 
@@ -463,8 +495,10 @@ impl Partition<'_> {
         record.statics = std::mem::take(&mut record.statics).merge(written);
         let has_deletions = record.deletion != Deletion::NONE || !record.ranges.is_empty();
         // A record that ends was clean when its end was set.
-        let is_clean =
-            !has_deletions || item.as_ref().is_some_and(|item| item.expires_at_ms.is_some());
+        let is_clean = !has_deletions
+            || item
+                .as_ref()
+                .is_some_and(|item| item.expires_at_ms.is_some());
         let body = record_body(&mut record, self.grace(), is_clean);
         let locator = self.locator(RECORD_KEY);
         store(transaction, self.container, locator, item.as_ref(), body).await?;
@@ -481,7 +515,9 @@ impl Partition<'_> {
         }
         let mut is_clean = true;
         for range in ranges {
-            is_clean &= self.purge_from(transaction, &before, &record, range).await?;
+            is_clean &= self
+                .purge_from(transaction, &before, &record, range)
+                .await?;
         }
         let body = record_body(&mut record, self.grace(), is_clean);
         let locator = self.locator(RECORD_KEY);
@@ -494,7 +530,9 @@ impl Partition<'_> {
         let (item, before) = self.record(transaction).await?;
         let mut record = before.clone();
         record.deletion = record.deletion.max(self.write.stamp.deletion());
-        let is_clean = self.purge_from(transaction, &before, &record, &whole()).await?;
+        let is_clean = self
+            .purge_from(transaction, &before, &record, &whole())
+            .await?;
         let body = record_body(&mut record, self.grace(), is_clean);
         let locator = self.locator(RECORD_KEY);
         store(transaction, self.container, locator, item.as_ref(), body).await?;
@@ -557,7 +595,10 @@ impl Partition<'_> {
         item: &Item,
     ) -> Done<bool> {
         let clustering = item.locator.row_key.get(1..).unwrap_or_default();
-        let (was, above) = (deletion_of(before, clustering), deletion_of(record, clustering));
+        let (was, above) = (
+            deletion_of(before, clustering),
+            deletion_of(record, clustering),
+        );
         let old = StoredRow::decode(&item.body).ok_or_else(damaged)?;
         let mut new = old.clone();
         let body = row_body(&mut new, above, self.grace());
@@ -565,7 +606,9 @@ impl Partition<'_> {
             return Ok(false);
         }
         let new = body.as_ref().map(|_| &new);
-        self.views().follow(transaction, self.key, (Some(&old), was), (new, above)).await?;
+        self.views()
+            .follow(transaction, self.key, (Some(&old), was), (new, above))
+            .await?;
         let locator = item.locator.clone();
         store(transaction, self.container, locator, Some(item), body).await?;
         Ok(true)

@@ -153,7 +153,9 @@ impl Scope<'_> {
         };
         let (entry, relation) = self.relation(name)?;
         if relation.view.is_some() {
-            return Err(CqlError::invalid("Cannot directly modify a materialized view"));
+            return Err(CqlError::invalid(
+                "Cannot directly modify a materialized view",
+            ));
         }
         if matches!(relation.place, Place::Computed) {
             return Err(CqlError::invalid(format!(
@@ -171,7 +173,8 @@ impl Scope<'_> {
         };
         check_condition(&plan)?;
         for view in entry.views_of(relation) {
-            plan.views.push(FollowingView::new(&view, &relation.table, &entry.types)?);
+            plan.views
+                .push(FollowingView::new(&view, &relation.table, &entry.types)?);
         }
         keep(variables, planner);
         Ok(plan)
@@ -183,10 +186,18 @@ fn check_condition(plan: &Modification) -> Result<()> {
     if !plan.condition.is_conditional() {
         return Ok(());
     }
-    if plan.partition.iter().any(|choice| !matches!(choice, Choice::One(_))) {
+    if plan
+        .partition
+        .iter()
+        .any(|choice| !matches!(choice, Choice::One(_)))
+    {
         return Err(CqlError::invalid(format!(
             "IN on the partition key is not supported with conditional {}",
-            if plan.kind == Kind::Delete { "deletions" } else { "updates" }
+            if plan.kind == Kind::Delete {
+                "deletions"
+            } else {
+                "updates"
+            }
         )));
     }
     let is_one = |step: &ClusteringStep| {
@@ -198,7 +209,11 @@ fn check_condition(plan: &Modification) -> Result<()> {
     if !plan.clustering.iter().all(is_one) {
         return Err(CqlError::invalid(format!(
             "IN on the clustering key columns is not supported with conditional {}",
-            if plan.kind == Kind::Delete { "deletions" } else { "updates" }
+            if plan.kind == Kind::Delete {
+                "deletions"
+            } else {
+                "updates"
+            }
         )));
     }
     Ok(())

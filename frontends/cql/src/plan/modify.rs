@@ -176,15 +176,15 @@ pub(super) fn insert(
 }
 
 fn key_count(table: &Table) -> usize {
-    table.columns.iter().filter(|column| column.is_key()).count()
+    table
+        .columns
+        .iter()
+        .filter(|column| column.is_key())
+        .count()
 }
 
 /// The keys of an INSERT. Clustering columns may be missing if only static columns are written.
-fn set_keys(
-    table: &Table,
-    plan: &mut Modification,
-    keys: Vec<Option<Expression>>,
-) -> Result<()> {
+fn set_keys(table: &Table, plan: &mut Modification, keys: Vec<Option<Expression>>) -> Result<()> {
     let partition = table.partition_key().count();
     let missing = |from: usize, to: usize| {
         let columns = table.columns.iter().zip(&keys).take(to).skip(from);
@@ -278,11 +278,7 @@ pub(super) fn update(
     Ok(plan)
 }
 
-fn assignment_of(
-    planner: &mut Planner<'_>,
-    column: &Column,
-    operation: &Operation,
-) -> Result<How> {
+fn assignment_of(planner: &mut Planner<'_>, column: &Column, operation: &Operation) -> Result<How> {
     let (name, data_type) = (&column.name, &column.data_type);
     let is_multi = data_type.is_multi_cell();
     if data_type.is_counter() && !matches!(operation, Operation::Add(_) | Operation::Subtract(_)) {
@@ -320,9 +316,11 @@ fn assignment_of(
                         shown()
                     ));
                 }
-                DataType::List { element, .. } => {
-                    (format!("idx({name})"), &DataType::Native(Native::Int), element)
-                }
+                DataType::List { element, .. } => (
+                    format!("idx({name})"),
+                    &DataType::Native(Native::Int),
+                    element,
+                ),
                 DataType::Map { key, value, .. } => (format!("key({name})"), &**key, value),
                 DataType::Set { .. } => {
                     return refuse(format!(
@@ -396,7 +394,9 @@ fn add_or_subtract(
     match data_type {
         DataType::Map { key, .. } if !is_add => {
             let data_type = &DataType::set((**key).clone());
-            Ok(How::Remove(planner.term(term, Receiver { name, data_type })?))
+            Ok(How::Remove(
+                planner.term(term, Receiver { name, data_type })?,
+            ))
         }
         DataType::List { .. } | DataType::Set { .. } | DataType::Map { .. } => {
             let value = planner.term(term, receiver(column))?;
@@ -467,17 +467,23 @@ fn deletion_of(planner: &mut Planner<'_>, column: &Column, deletion: &Deletion) 
                 _ => (format!("idx({name})"), &int),
             };
             let name = &key_name;
-            Ok(How::DeleteElement(planner.term(key, Receiver { name, data_type })?))
+            Ok(How::DeleteElement(
+                planner.term(key, Receiver { name, data_type })?,
+            ))
         }
         Deletion::Field(_, field) => match data_type {
             DataType::User { frozen: false, .. } => match field_of(data_type, field) {
                 Ok((place, _)) => Ok(How::DeleteField(place)),
-                Err(_) => refuse(format!("UDT column {name} does not have a field named {field}")),
+                Err(_) => refuse(format!(
+                    "UDT column {name} does not have a field named {field}"
+                )),
             },
             DataType::User { .. } => refuse(format!(
                 "Frozen UDT column {name} does not support field deletions"
             )),
-            _ => refuse(format!("Invalid field deletion operation for non-UDT column {name}")),
+            _ => refuse(format!(
+                "Invalid field deletion operation for non-UDT column {name}"
+            )),
         },
     }
 }
@@ -535,8 +541,13 @@ fn set_where(table: &Table, plan: &mut Modification, restrictions: Restrictions)
     plan.clustering = take_prefix(table, &mut clustering, &mut together);
     check_clustering(table, &clustering, &together, plan.clustering.last())?;
     if let Some(filter) = clustering.first() {
-        let name = table.columns.get(filter.column).map_or("", |column| column.name.as_str());
-        return refuse(format!("Cannot restrict clustering column {name} in this way"));
+        let name = table
+            .columns
+            .get(filter.column)
+            .map_or("", |column| column.name.as_str());
+        return refuse(format!(
+            "Cannot restrict clustering column {name} in this way"
+        ));
     }
     let covered: usize = plan
         .clustering
@@ -581,8 +592,11 @@ fn check_rows(
             return refuse("Range deletions are not supported for specific columns");
         }
         let done: usize = plan.clustering.iter().map(|step| step.count).sum();
-        let missing: Vec<&str> =
-            table.clustering().skip(done).map(|column| column.name.as_str()).collect();
+        let missing: Vec<&str> = table
+            .clustering()
+            .skip(done)
+            .map(|column| column.name.as_str())
+            .collect();
         return refuse(format!(
             "Some clustering keys are missing: {}",
             missing.join(", ")
@@ -590,7 +604,10 @@ fn check_rows(
     }
     if !is_whole && plan.condition.is_of_rows(table) {
         let done: usize = plan.clustering.iter().map(|step| step.count).sum();
-        let name = table.clustering().nth(done).map_or("", |column| column.name.as_str());
+        let name = table
+            .clustering()
+            .nth(done)
+            .map_or("", |column| column.name.as_str());
         return refuse(format!(
             "DELETE statements must restrict all PRIMARY KEY columns with equality relations in \
              order to delete non static columns, but column '{name}' is not restricted"

@@ -236,9 +236,13 @@ impl Planner<'_> {
             (DataType::Map { key, .. }, true) => key,
             (DataType::Map { value, .. }, false) => value,
             (DataType::List { element, .. } | DataType::Set { element, .. }, false) => element,
-            (_, true) => return refuse(format!("Cannot use CONTAINS KEY on non-map column {name}")),
+            (_, true) => {
+                return refuse(format!("Cannot use CONTAINS KEY on non-map column {name}"));
+            }
             (_, false) => {
-                return refuse(format!("Cannot use CONTAINS on non-collection column {name}"));
+                return refuse(format!(
+                    "Cannot use CONTAINS on non-collection column {name}"
+                ));
             }
         };
         let words = if is_key { "key" } else { "value" };
@@ -261,8 +265,14 @@ impl Planner<'_> {
         for column in columns {
             self.column(column)?;
         }
-        let keys: Vec<&str> = self.table.partition_key().map(|c| c.name.as_str()).collect();
-        let is_all = keys.iter().all(|key| columns.iter().any(|column| column == key));
+        let keys: Vec<&str> = self
+            .table
+            .partition_key()
+            .map(|c| c.name.as_str())
+            .collect();
+        let is_all = keys
+            .iter()
+            .all(|key| columns.iter().any(|column| column == key));
         if !is_all || columns.len() != keys.len() {
             return refuse(
                 "The token() function must be applied to all partition key components or none of \
@@ -448,7 +458,12 @@ pub(super) fn receiver(column: &Column) -> Receiver<'_> {
 }
 
 fn tuple_type(columns: &[Column]) -> DataType {
-    DataType::Tuple(columns.iter().map(|column| column.data_type.clone()).collect())
+    DataType::Tuple(
+        columns
+            .iter()
+            .map(|column| column.data_type.clone())
+            .collect(),
+    )
 }
 
 fn refuse<T>(words: impl Into<String>) -> Result<T> {
@@ -458,11 +473,18 @@ fn refuse<T>(words: impl Into<String>) -> Result<T> {
 fn check_comparison(column: &Column, comparator: Comparator, value: &Term) -> Result<()> {
     let (name, symbol) = (&column.name, comparator.symbol());
     if comparator == Comparator::NotEqual {
-        return refuse(format!("Unsupported \"!=\" relation: {} != {value}", quoted(name)));
+        return refuse(format!(
+            "Unsupported \"!=\" relation: {} != {value}",
+            quoted(name)
+        ));
     }
     check_multi_cell(column, symbol)?;
     let is_slice = comparator != Comparator::Equal;
-    if is_slice && column.data_type.any(&|inner| *inner == DataType::Native(Native::Duration)) {
+    if is_slice
+        && column
+            .data_type
+            .any(&|inner| *inner == DataType::Native(Native::Duration))
+    {
         let on = match &column.data_type {
             DataType::Tuple(_) => "tuples containing durations",
             DataType::User { .. } => "UDTs containing durations",
@@ -502,7 +524,10 @@ fn check_repeats(table: &Table, restrictions: &Restrictions) -> Result<()> {
     let first = table.partition_key().count();
     for (index, step) in restrictions.together.iter().enumerate() {
         let span = first + step.start..first + step.start + step.count;
-        let single = restrictions.filters.iter().find(|filter| span.contains(&filter.column));
+        let single = restrictions
+            .filters
+            .iter()
+            .find(|filter| span.contains(&filter.column));
         if let Some(single) = single {
             let is_slice = matches!(step.test, ClusteringTest::Slice { .. });
             let words = if is_slice && matches!(single.test, Test::Compare(..)) {
@@ -548,9 +573,7 @@ fn check_repeats(table: &Table, restrictions: &Restrictions) -> Result<()> {
 }
 
 fn check_pair(name: &str, one: &Test, other: &Test) -> Result<()> {
-    let is = |test: &Test, wanted: &[Comparator]| {
-        matches!(test, Test::Compare(comparator, _) if wanted.contains(comparator))
-    };
+    let is = |test: &Test, wanted: &[Comparator]| matches!(test, Test::Compare(comparator, _) if wanted.contains(comparator));
     let lower = [Comparator::Greater, Comparator::GreaterOrEqual];
     let upper = [Comparator::Less, Comparator::LessOrEqual];
     if is(one, &[Comparator::Equal]) || is(other, &[Comparator::Equal]) {

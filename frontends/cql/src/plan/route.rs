@@ -8,8 +8,7 @@ use crate::error::{CqlError, Result};
 use crate::schema::{ColumnKind, Index, Table};
 use crate::statement::{Comparator, IndexTargetKind};
 
-pub(super) const NEEDS_FILTERING: &str =
-    "Cannot execute this query as it might involve data filtering and thus may have \
+pub(super) const NEEDS_FILTERING: &str = "Cannot execute this query as it might involve data filtering and thus may have \
      unpredictable performance. If you want to execute this query despite the performance \
      unpredictability, use ALLOW FILTERING";
 
@@ -58,7 +57,13 @@ pub(super) fn route(
     let any_index = by_kind.all().any(has_index);
     let may_filter = allow_filtering || any_index;
     let choices: Vec<Option<Choice>> = (0..keys)
-        .map(|place| by_kind.partition.iter().find(|f| f.column == place).and_then(choice_of))
+        .map(|place| {
+            by_kind
+                .partition
+                .iter()
+                .find(|f| f.column == place)
+                .and_then(choice_of)
+        })
         .collect();
     let mut left: Vec<Filter> = Vec::new();
     let partitions = if choices.iter().all(Option::is_some) && keys > 0 {
@@ -88,9 +93,10 @@ pub(super) fn route(
         test: Test::Together(step),
     }));
     left.append(&mut by_kind.others);
-    let indexed = left.iter().enumerate().find_map(|(place, filter)| {
-        index_of(table, filter).map(|index| (index.clone(), place))
-    });
+    let indexed = left
+        .iter()
+        .enumerate()
+        .find_map(|(place, filter)| index_of(table, filter).map(|index| (index.clone(), place)));
     let unsupported = left.len() - usize::from(indexed.is_some());
     if unsupported > 0 && !allow_filtering {
         return refuse(NEEDS_FILTERING);
@@ -113,7 +119,10 @@ struct Sorted {
 
 impl Sorted {
     fn all(&self) -> impl Iterator<Item = &Filter> {
-        self.partition.iter().chain(&self.clustering).chain(&self.others)
+        self.partition
+            .iter()
+            .chain(&self.clustering)
+            .chain(&self.others)
     }
 }
 
@@ -158,7 +167,10 @@ pub(super) fn take_prefix(
     let count = table.clustering().count();
     while next < count {
         let is_next = |filter: &Filter| clustering_place(table, filter.column) == Some(next);
-        if let Some(place) = filters.iter().position(|f| is_next(f) && choice_of(f).is_some()) {
+        if let Some(place) = filters
+            .iter()
+            .position(|f| is_next(f) && choice_of(f).is_some())
+        {
             let filter = filters.remove(place);
             if let Some(choice) = choice_of(&filter) {
                 steps.push(ClusteringStep {

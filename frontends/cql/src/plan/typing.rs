@@ -226,7 +226,10 @@ impl<'a> Planner<'a> {
         };
         let left = Box::new((left.expression, left_native));
         let right = Box::new((right.expression, right_native));
-        Ok(Typed::new(Expression::Operation(operator, left, right), result))
+        Ok(Typed::new(
+            Expression::Operation(operator, left, right),
+            result,
+        ))
     }
 
     fn function(
@@ -235,7 +238,11 @@ impl<'a> Planner<'a> {
         arguments: &[Selector],
         want: Option<Receiver<'_>>,
     ) -> Result<Typed> {
-        if name.keyspace.as_deref().is_some_and(|keyspace| keyspace != "system") {
+        if name
+            .keyspace
+            .as_deref()
+            .is_some_and(|keyspace| keyspace != "system")
+        {
             return Err(CqlError::invalid(format!("Unknown function '{name}'")));
         }
         let name = name.name.as_str();
@@ -256,10 +263,16 @@ impl<'a> Planner<'a> {
         for (index, (argument, data_type)) in arguments.iter().zip(&function.parameters).enumerate()
         {
             let name = &format!("arg{index}({name})");
-            typed.push(self.typed(argument, Some(Receiver { name, data_type }))?.expression);
+            typed.push(
+                self.typed(argument, Some(Receiver { name, data_type }))?
+                    .expression,
+            );
         }
         let result = function.result.clone();
-        Ok(Typed::new(Expression::Function(Box::new(function), typed), result))
+        Ok(Typed::new(
+            Expression::Function(Box::new(function), typed),
+            result,
+        ))
     }
 
     /// What is known of an argument, before its parameter is.
@@ -325,7 +338,10 @@ impl<'a> Planner<'a> {
         let mut components = Vec::with_capacity(types.len());
         for (index, (argument, data_type)) in arguments.iter().zip(&types).enumerate() {
             let name = &format!("arg{index}(token)");
-            components.push(self.typed(argument, Some(Receiver { name, data_type }))?.expression);
+            components.push(
+                self.typed(argument, Some(Receiver { name, data_type }))?
+                    .expression,
+            );
         }
         Ok(Typed::new(Expression::Token(components), Native::Bigint))
     }
@@ -337,7 +353,9 @@ impl<'a> Planner<'a> {
         want: Option<Receiver<'_>>,
     ) -> Result<Typed> {
         let Some(want) = want else {
-            return Err(CqlError::invalid(format!("{name}() cannot be used in the selection clause")));
+            return Err(CqlError::invalid(format!(
+                "{name}() cannot be used in the selection clause"
+            )));
         };
         let [argument] = arguments else {
             return Err(CqlError::invalid(format!(
