@@ -132,7 +132,12 @@ impl Tester {
 
     pub(crate) async fn with(config: CqlConfig) -> Self {
         let engine = Arc::new(MemoryEngine::new());
-        let store = Store::open(engine, StoreOptions::default()).await.unwrap();
+        let model: Arc<dyn tessera_core::model::Model> = Arc::new(crate::CqlModel::default());
+        let options = StoreOptions {
+            models: [(crate::API.to_owned(), model)].into(),
+            ..StoreOptions::default()
+        };
+        let store = Store::open(engine, options).await.unwrap();
         Self {
             service: Arc::new(Service::new(store, config)),
             session: Session::new("127.0.0.1:1".parse().unwrap()),

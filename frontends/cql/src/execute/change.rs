@@ -147,7 +147,9 @@ impl Target<'_> {
             How::Increment(expression, is_up) => match value(expression)? {
                 None => {}
                 Some(None) => {
-                    return Err(CqlError::invalid("Invalid null value for counter increment"));
+                    return Err(CqlError::invalid(
+                        "Invalid null value for counter increment",
+                    ));
                 }
                 Some(Some(delta)) => self.increment(column, &delta, *is_up)?,
             },
@@ -269,7 +271,9 @@ impl Target<'_> {
         let index = key.try_into().map_or(-1, i32::from_be_bytes);
         let elements = self.elements(column);
         let size = elements.len();
-        let found = usize::try_from(index).ok().and_then(|index| elements.get(index));
+        let found = usize::try_from(index)
+            .ok()
+            .and_then(|index| elements.get(index));
         let Some(path) = found.map(|(path, _)| path.to_vec()) else {
             let name = &column.name;
             return Err(CqlError::invalid(if size == 0 {
@@ -301,7 +305,9 @@ impl Target<'_> {
         };
         let timestamp = self.stamp.timestamp.max(latest.saturating_add(1));
         let cell = Cell::increment(before.as_deref(), delta, timestamp);
-        self.written.columns.insert(column.number, Content::Simple(cell));
+        self.written
+            .columns
+            .insert(column.number, Content::Simple(cell));
         Ok(())
     }
 }

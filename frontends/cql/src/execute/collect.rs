@@ -56,11 +56,7 @@ struct Ground<'a> {
 }
 
 impl<'a> Ground<'a> {
-    fn scope<'s>(
-        self,
-        line: Option<&'s Line<'s>>,
-        aggregates: &'s [Option<Vec<u8>>],
-    ) -> Scope<'s>
+    fn scope<'s>(self, line: Option<&'s Line<'s>>, aggregates: &'s [Option<Vec<u8>>]) -> Scope<'s>
     where
         'a: 's,
     {
@@ -110,7 +106,9 @@ impl<'a> Collector<'a> {
             unsorted: Vec::new(),
             group: None,
             last: after.map(|state| (state.partition.clone(), state.row.clone())),
-            partition: after.map(|state| state.partition.clone()).unwrap_or_default(),
+            partition: after
+                .map(|state| state.partition.clone())
+                .unwrap_or_default(),
             in_partition: after.map_or(0, |state| state.in_partition),
             is_full: false,
             index_page: after.map(|state| state.index.clone()).unwrap_or_default(),
@@ -143,8 +141,13 @@ impl<'a> Collector<'a> {
         }
         let cells = {
             let scope = self.ground.scope(Some(line), &[]);
-            let cells: Result<Vec<Option<Cow<'_, [u8]>>>> =
-                self.select.selection.items.iter().map(|item| scope.evaluate(item)).collect();
+            let cells: Result<Vec<Option<Cow<'_, [u8]>>>> = self
+                .select
+                .selection
+                .items
+                .iter()
+                .map(|item| scope.evaluate(item))
+                .collect();
             cells?
         };
         if self.select.sort.is_empty() {
@@ -157,8 +160,16 @@ impl<'a> Collector<'a> {
             }
         } else {
             let key = |(column, _): &(usize, bool)| line.values.get(*column).cloned().flatten();
-            let keys = self.select.sort.iter().map(|by| key(by).map(Cow::into_owned)).collect();
-            let owned = cells.into_iter().map(|cell| cell.map(Cow::into_owned)).collect();
+            let keys = self
+                .select
+                .sort
+                .iter()
+                .map(|by| key(by).map(Cow::into_owned))
+                .collect();
+            let owned = cells
+                .into_iter()
+                .map(|cell| cell.map(Cow::into_owned))
+                .collect();
             self.unsorted.push((keys, owned));
         }
         self.in_partition += 1;
@@ -183,7 +194,10 @@ impl<'a> Collector<'a> {
                 .iter()
                 .map(|group| scope.evaluate(&group.expression))
                 .collect();
-            values?.into_iter().map(|value| value.map(Cow::into_owned)).collect()
+            values?
+                .into_iter()
+                .map(|value| value.map(Cow::into_owned))
+                .collect()
         };
         let is_new = match &self.group {
             None => true,
@@ -193,8 +207,10 @@ impl<'a> Collector<'a> {
             }
         };
         if is_new {
-            let is_same_partition =
-                self.group.as_ref().is_some_and(|group| group.partition == place.partition);
+            let is_same_partition = self
+                .group
+                .as_ref()
+                .is_some_and(|group| group.partition == place.partition);
             self.end_group()?;
             if !is_same_partition && self.partition != *place.partition {
                 self.in_partition = 0;
@@ -290,8 +306,10 @@ impl<'a> Collector<'a> {
         match &self.select.selection.json {
             None => self.rows.push(cells.iter().map(Option::as_deref)),
             Some(names) => {
-                let borrowed: Vec<Option<Cow<'_, [u8]>>> =
-                    cells.iter().map(|cell| cell.as_deref().map(Cow::Borrowed)).collect();
+                let borrowed: Vec<Option<Cow<'_, [u8]>>> = cells
+                    .iter()
+                    .map(|cell| cell.as_deref().map(Cow::Borrowed))
+                    .collect();
                 let text = json_row(names, &borrowed)?;
                 self.rows.push([Some(text.as_bytes())]);
             }
@@ -347,10 +365,16 @@ impl<'a> Collector<'a> {
                         }
                         _ => left.is_some().cmp(&right.is_some()),
                     };
-                    if *is_descending { order.reverse() } else { order }
+                    if *is_descending {
+                        order.reverse()
+                    } else {
+                        order
+                    }
                 },
             );
-            orders.find(|order| order.is_ne()).unwrap_or(std::cmp::Ordering::Equal)
+            orders
+                .find(|order| order.is_ne())
+                .unwrap_or(std::cmp::Ordering::Equal)
         });
         for (_, cells) in unsorted {
             self.push_cells(&cells)?;

@@ -41,13 +41,20 @@ pub(super) fn ordered(
     is_reversed: bool,
 ) -> Vec<KeyedRow> {
     let rank = |row: &KeyedRow| match keys {
-        Some(keys) => keys.iter().position(|key| *key == row.partition).map(|place| place as i64),
+        Some(keys) => keys
+            .iter()
+            .position(|key| *key == row.partition)
+            .map(|place| place as i64),
         None => Some(murmur3::token(&row.partition)),
     };
     rows.retain(|row| rank(row).is_some());
     rows.sort_by(|left, right| {
         let within = left.clustering.cmp(&right.clustering);
-        let within = if is_reversed { within.reverse() } else { within };
+        let within = if is_reversed {
+            within.reverse()
+        } else {
+            within
+        };
         rank(left)
             .cmp(&rank(right))
             .then_with(|| left.partition.cmp(&right.partition))

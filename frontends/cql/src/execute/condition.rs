@@ -57,7 +57,11 @@ pub(super) async fn check(
     }
     let mut items = items.into_iter();
     let record = items.next().flatten();
-    let record = record.as_ref().map(record_of).transpose()?.unwrap_or_default();
+    let record = record
+        .as_ref()
+        .map(record_of)
+        .transpose()?
+        .unwrap_or_default();
     let row = items.next().flatten();
     let stored = match &row {
         Some(item) => Some(StoredRow::decode(&item.body).ok_or_else(damaged)?),
@@ -71,18 +75,15 @@ pub(super) async fn check(
     };
     let clustering = locators.get(1).and_then(|locator| locator.row_key.get(1..));
     let above = deletion_of(&record, clustering.unwrap_or_default());
-    let line = stored.as_ref().and_then(|stored| lens.row(key, stored, &record, above));
+    let line = stored
+        .as_ref()
+        .and_then(|stored| lens.row(key, stored, &record, above));
     let has_row = line.is_some();
     let has_statics = has_values(&record.statics, record.deletion, write.stamp.now);
-    let line = match line {
-        Some(line) => Some(line),
-        None if has_statics => Some(lens.statics(key, &record)),
-        None => None,
-    };
-    let exists = if matches!(write.rows, Written::Each(_)) {
-        has_row
-    } else {
-        has_statics || partition_exists(write, transaction, &record).await?
+    let line = line.or_else(|| has_statics.then(|| lens.statics(key, &record)));
+    let exists = match write.rows {
+        Written::Each(_) => has_row,
+        _ => has_statics || partition_exists(write, transaction, &record).await?,
     };
     let is_met = match &write.plan.condition {
         Condition::Always => true,
@@ -121,7 +122,11 @@ async fn partition_exists(
         let clustering = item.locator.row_key.get(1..).unwrap_or_default();
         let stored = StoredRow::decode(&item.body);
         stored.is_some_and(|stored| {
-            super::line::is_visible(&stored.row, deletion_of(record, clustering), write.stamp.now)
+            super::line::is_visible(
+                &stored.row,
+                deletion_of(record, clustering),
+                write.stamp.now,
+            )
         })
     };
     Ok(page.items.iter().any(is_row))
@@ -207,10 +212,10 @@ impl<'a> Scope<'a> {
         match &condition.part {
             None => Ok((data_type.clone(), value.map(<[u8]>::to_vec))),
             Some(ConditionPart::Field(place)) => {
-                let inner = data_type.inner().get(*place).map_or_else(
-                    || DataType::Native(Native::Blob),
-                    |inner| (*inner).clone(),
-                );
+                let inner = data_type
+                    .inner()
+                    .get(*place)
+                    .map_or_else(|| DataType::Native(Native::Blob), |inner| (*inner).clone());
                 let field = match value {
                     Some(value) => {
                         let fields = tuple_components(value, data_type)?;
@@ -243,7 +248,9 @@ impl<'a> Scope<'a> {
             DataType::List { element, .. } => {
                 let index = key.try_into().map_or(-1, i32::from_be_bytes);
                 let Ok(index) = usize::try_from(index) else {
-                    return Err(CqlError::invalid(format!("Invalid negative list index {index}")));
+                    return Err(CqlError::invalid(format!(
+                        "Invalid negative list index {index}"
+                    )));
                 };
                 let found = match value {
                     Some(value) => {
@@ -337,7 +344,9 @@ pub(super) fn answer(plans: &[&Modification], is_applied: bool, before: &[Before
         return rows;
     }
     for values in before.iter().flatten() {
-        let cells = shown.iter().map(|place| values.get(*place).and_then(Option::as_deref));
+        let cells = shown
+            .iter()
+            .map(|place| values.get(*place).and_then(Option::as_deref));
         rows.push(std::iter::once(Some(&flag[..])).chain(cells));
     }
     rows
@@ -356,13 +365,19 @@ fn shown_columns(plans: &[&Modification]) -> Vec<usize> {
         return shown;
     };
     if plans.len() > 1 {
-        let keys = table.columns.iter().filter(|column| column.is_key()).count();
+        let keys = table
+            .columns
+            .iter()
+            .filter(|column| column.is_key())
+            .count();
         (0..keys).for_each(&mut add);
     }
     for plan in plans {
         match &plan.condition {
             Condition::All(conditions) => {
-                conditions.iter().for_each(|condition| add(condition.column));
+                conditions
+                    .iter()
+                    .for_each(|condition| add(condition.column));
             }
             Condition::NotExists | Condition::Exists => {
                 (0..table.columns.len()).for_each(&mut add);

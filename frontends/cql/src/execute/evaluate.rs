@@ -40,7 +40,10 @@ pub(super) struct Scope<'a> {
 }
 
 /// Checks the values that came with a request. Sets and maps are put in order.
-pub(super) fn bind<'a>(variables: &[ColumnSpec], values: &'a [Value<'a>]) -> Result<Vec<Given<'a>>> {
+pub(super) fn bind<'a>(
+    variables: &[ColumnSpec],
+    values: &'a [Value<'a>],
+) -> Result<Vec<Given<'a>>> {
     if variables.len() != values.len() {
         return Err(CqlError::invalid(format!(
             "there were {} markers(?) in CQL but {} bound variables",
@@ -100,7 +103,10 @@ fn in_order<'a>(data_type: &DataType, bytes: &'a [u8]) -> Result<Cow<'a, [u8]>> 
 }
 
 fn all_in_order<'a>(element: &DataType, elements: Vec<&'a [u8]>) -> Result<Vec<Cow<'a, [u8]>>> {
-    elements.into_iter().map(|bytes| in_order(element, bytes)).collect()
+    elements
+        .into_iter()
+        .map(|bytes| in_order(element, bytes))
+        .collect()
 }
 
 impl<'a> Scope<'a> {
@@ -167,7 +173,10 @@ impl<'a> Scope<'a> {
     }
 
     fn all(&self, expressions: &'a [Expression]) -> Result<Vec<Evaluated<'a>>> {
-        expressions.iter().map(|inner| self.evaluate(inner)).collect()
+        expressions
+            .iter()
+            .map(|inner| self.evaluate(inner))
+            .collect()
     }
 
     fn token(&self, components: &'a [Expression]) -> Result<Evaluated<'a>> {
@@ -201,13 +210,13 @@ impl<'a> Scope<'a> {
             }
             Expression::Tuple(inner) => {
                 if inner.iter().any(|inner| self.is_unset(inner)) {
-                    return Err(CqlError::invalid("Invalid unset value for tuple field number 0"));
+                    return Err(CqlError::invalid(
+                        "Invalid unset value for tuple field number 0",
+                    ));
                 }
                 serialize_tuple(&self.all(inner)?)
             }
-            Expression::Vector(inner, element) => {
-                serialize_vector(element, &self.elements(inner)?)
-            }
+            Expression::Vector(inner, element) => serialize_vector(element, &self.elements(inner)?),
             Expression::Field(of, place) => return self.field(of, *place),
             Expression::Element(of, key) => return self.element_of(of, key),
             Expression::Slice(of, from, to) => {
@@ -223,7 +232,9 @@ impl<'a> Scope<'a> {
 
     fn element(&self, inner: &'a Expression) -> Result<Cow<'a, [u8]>> {
         if self.is_unset(inner) {
-            return Err(CqlError::invalid("unset value is not supported inside collections"));
+            return Err(CqlError::invalid(
+                "unset value is not supported inside collections",
+            ));
         }
         self.evaluate(inner)?
             .ok_or_else(|| CqlError::invalid("null is not supported inside collections"))
@@ -272,7 +283,8 @@ impl<'a> Scope<'a> {
         };
         let (from, to) = (bound(from)?, bound(to)?);
         let is_inside = |key: &DataType, bytes: &[u8]| {
-            from.as_ref().is_none_or(|from| compare(key, bytes, from).is_ge())
+            from.as_ref()
+                .is_none_or(|from| compare(key, bytes, from).is_ge())
                 && to.as_ref().is_none_or(|to| compare(key, bytes, to).is_le())
         };
         Ok(Some(Cow::Owned(match &of.data_type {

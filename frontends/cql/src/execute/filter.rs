@@ -37,12 +37,18 @@ pub(super) fn contains(data_type: &DataType, whole: &[u8], wanted: &[u8]) -> Res
 }
 
 /// The value of this key of a map.
-pub(super) fn entry<'w>(data_type: &DataType, whole: &'w [u8], wanted: &[u8]) -> Result<Option<&'w [u8]>> {
+pub(super) fn entry<'w>(
+    data_type: &DataType,
+    whole: &'w [u8],
+    wanted: &[u8],
+) -> Result<Option<&'w [u8]>> {
     let DataType::Map { key, .. } = data_type else {
         return Ok(None);
     };
     let entries = map_entries(whole)?;
-    let found = entries.into_iter().find(|(bytes, _)| compare(key, bytes, wanted).is_eq());
+    let found = entries
+        .into_iter()
+        .find(|(bytes, _)| compare(key, bytes, wanted).is_eq());
     Ok(found.map(|(_, value)| value))
 }
 
@@ -65,7 +71,9 @@ impl<'a> Scope<'a> {
             return self.passes_together(table, step);
         }
         let (name, data_type) = (&column.name, &column.data_type);
-        let value = self.line.and_then(|line| line.values.get(filter.column)?.as_deref());
+        let value = self
+            .line
+            .and_then(|line| line.values.get(filter.column)?.as_deref());
         Ok(match &filter.test {
             Test::Compare(comparator, wanted) => {
                 let wanted = self.required(wanted, name)?;
@@ -74,7 +82,9 @@ impl<'a> Scope<'a> {
             Test::In(choice) => {
                 let chosen = self.chosen(choice, column)?;
                 value.is_some_and(|value| {
-                    chosen.iter().any(|wanted| compare(data_type, value, wanted).is_eq())
+                    chosen
+                        .iter()
+                        .any(|wanted| compare(data_type, value, wanted).is_eq())
                 })
             }
             Test::Contains(wanted) => {
@@ -120,7 +130,9 @@ impl<'a> Scope<'a> {
             let pairs = values.iter().zip(wanted).zip(&columns);
             let mut orders =
                 pairs.map(|((value, wanted), column)| compare(&column.data_type, value, wanted));
-            orders.find(|order| order.is_ne()).unwrap_or(Ordering::Equal)
+            orders
+                .find(|order| order.is_ne())
+                .unwrap_or(Ordering::Equal)
         };
         if let ClusteringTest::Slice { lower, upper } = &step.test {
             let beyond = |bound: &'a Option<Bound>, is_lower: bool| -> Result<bool> {

@@ -68,7 +68,10 @@ pub(super) fn key_components(key: &[u8], count: usize) -> Vec<&[u8]> {
 /// Refuses partition keys that Cassandra refuses.
 pub(super) fn check_key<T: AsRef<[u8]>>(components: &[T]) -> Result<Bytes> {
     let key = partition_key(components);
-    let longest = components.iter().map(|component| component.as_ref().len()).max();
+    let longest = components
+        .iter()
+        .map(|component| component.as_ref().len())
+        .max();
     if key.is_empty() {
         return Err(CqlError::invalid("Key may not be empty"));
     }
@@ -142,7 +145,11 @@ impl<'a> Scope<'a> {
     }
 
     /// The partition keys of these choices, in the order of their values.
-    pub(super) fn partition_keys(&self, table: &Table, choices: &'a [Choice]) -> Result<Vec<Bytes>> {
+    pub(super) fn partition_keys(
+        &self,
+        table: &Table,
+        choices: &'a [Choice],
+    ) -> Result<Vec<Bytes>> {
         let mut all: Vec<Vec<Cow<'a, [u8]>>> = vec![Vec::with_capacity(choices.len())];
         for (choice, column) in choices.iter().zip(table.partition_key()) {
             let values = self.chosen(choice, column)?;
@@ -152,12 +159,18 @@ impl<'a> Scope<'a> {
     }
 
     /// The ranges of encoded clustering keys that steps leave: sorted, and none overlaps another.
-    pub(super) fn ranges(&self, table: &Table, steps: &'a [ClusteringStep]) -> Result<Vec<KeyRange>> {
+    pub(super) fn ranges(
+        &self,
+        table: &Table,
+        steps: &'a [ClusteringStep],
+    ) -> Result<Vec<KeyRange>> {
         let columns: Vec<&Column> = table.clustering().collect();
         let mut prefixes: Vec<Vec<u8>> = vec![Vec::new()];
         let mut slices: Option<Vec<KeyRange>> = None;
         for step in steps {
-            let here = columns.get(step.start..step.start + step.count).unwrap_or_default();
+            let here = columns
+                .get(step.start..step.start + step.count)
+                .unwrap_or_default();
             if let ClusteringTest::Slice { lower, upper } = &step.test {
                 let sliced = self.slice_ranges(&prefixes, here, lower.as_ref(), upper.as_ref())?;
                 slices = Some(match slices {
@@ -204,9 +217,10 @@ impl<'a> Scope<'a> {
                 _ => Ok(Vec::new()),
             },
             ClusteringTest::EqualTuple(tuple) => Ok(vec![self.tuple(tuple, columns)?]),
-            ClusteringTest::InTuples(tuples) => {
-                tuples.iter().map(|tuple| self.tuple(tuple, columns)).collect()
-            }
+            ClusteringTest::InTuples(tuples) => tuples
+                .iter()
+                .map(|tuple| self.tuple(tuple, columns))
+                .collect(),
             ClusteringTest::InTupleList(list, data_type) => {
                 let list = self.required(list, "in")?;
                 let mut tuples = Vec::new();
@@ -359,7 +373,10 @@ fn combined<'a>(
 
 fn owned_elements<'a>(list: &[u8]) -> Result<Vec<Cow<'a, [u8]>>> {
     let elements = list_elements(list, "list")?;
-    Ok(elements.into_iter().map(|element| Cow::Owned(element.to_vec())).collect())
+    Ok(elements
+        .into_iter()
+        .map(|element| Cow::Owned(element.to_vec()))
+        .collect())
 }
 
 fn whole_tuple<'a>(
@@ -411,7 +428,10 @@ mod tests {
             &[range(1, Some(5)), range(7, None)],
             &[range(3, Some(8)), range(9, None)],
         );
-        assert_eq!(common, [range(3, Some(5)), range(7, Some(8)), range(9, None)]);
+        assert_eq!(
+            common,
+            [range(3, Some(5)), range(7, Some(8)), range(9, None)]
+        );
         let touching = vec![range(1, Some(3)), range(3, Some(4)), range(5, None)];
         assert_eq!(joined(touching), [range(1, Some(4)), range(5, None)]);
     }

@@ -61,7 +61,11 @@ impl<'a> Lens<'a> {
         };
         let count = self.table.partition_key().count();
         let components = key_components(key, count);
-        line.values.extend(components.into_iter().map(|value| Some(Cow::Borrowed(value))));
+        line.values.extend(
+            components
+                .into_iter()
+                .map(|value| Some(Cow::Borrowed(value))),
+        );
         line.values.resize(self.table.columns.len(), None);
         if !record.statics.columns.is_empty() {
             let deletion = record.deletion.max(record.statics.deletion);
@@ -84,7 +88,8 @@ impl<'a> Lens<'a> {
 /// Whether a row is there at this second.
 pub(super) fn is_visible(row: &Row, deletion: Deletion, now: i64) -> bool {
     let deletion = deletion.max(row.deletion);
-    row.liveness.is_some_and(|liveness| liveness.is_visible(deletion, now))
+    row.liveness
+        .is_some_and(|liveness| liveness.is_visible(deletion, now))
         || has_values(row, deletion, now)
 }
 
@@ -98,14 +103,19 @@ pub(super) fn has_values(row: &Row, deletion: Deletion, now: i64) -> bool {
             cells,
         } => {
             let deletion = deletion.max(*own);
-            cells.values().any(|cell| cell.visible(deletion, now).is_some())
+            cells
+                .values()
+                .any(|cell| cell.visible(deletion, now).is_some())
         }
     })
 }
 
 /// The deletion that dropping a column of this number was, if it was added again.
 fn dropped(table: &Table, column: &Column) -> Deletion {
-    let dropped = table.dropped.iter().filter(|(old, _)| old.number == column.number);
+    let dropped = table
+        .dropped
+        .iter()
+        .filter(|(old, _)| old.number == column.number);
     let latest = dropped.map(|(_, timestamp)| *timestamp).max();
     latest.map_or(Deletion::NONE, |timestamp| Deletion { timestamp, at: 0 })
 }
@@ -166,7 +176,10 @@ fn assembled(data_type: &DataType, mut cells: Vec<(&[u8], &[u8])>) -> Vec<u8> {
 
 /// The path of a field of a user type.
 pub(super) fn field_path(place: usize) -> Vec<u8> {
-    u16::try_from(place).unwrap_or(u16::MAX).to_be_bytes().to_vec()
+    u16::try_from(place)
+        .unwrap_or(u16::MAX)
+        .to_be_bytes()
+        .to_vec()
 }
 
 fn field_number(path: &[u8]) -> Option<usize> {
@@ -223,7 +236,12 @@ impl<'a> Scope<'a> {
             ColumnTime::TimeToLive => {
                 cell.time_to_live?;
                 let left = cell.ends?.saturating_sub(self.now);
-                Some(i32::try_from(left).unwrap_or(i32::MAX).to_be_bytes().to_vec())
+                Some(
+                    i32::try_from(left)
+                        .unwrap_or(i32::MAX)
+                        .to_be_bytes()
+                        .to_vec(),
+                )
             }
         }
     }
@@ -272,7 +290,9 @@ impl<'a> Scope<'a> {
         };
         match part {
             None => {}
-            Some(Part::Field(place)) => cells.retain(|(path, _)| field_number(path) == Some(*place)),
+            Some(Part::Field(place)) => {
+                cells.retain(|(path, _)| field_number(path) == Some(*place))
+            }
             Some(Part::Element(key)) => {
                 let wanted = self.evaluate(key)?;
                 cells.retain(|(path, _)| wanted.as_deref() == Some(path));
@@ -281,8 +301,11 @@ impl<'a> Scope<'a> {
                 let (from, to) = (evaluated(from)?, evaluated(to)?);
                 cells.retain(|(path, _)| {
                     key_type.is_some_and(|key| {
-                        from.as_deref().is_none_or(|from| compare(key, path, from).is_ge())
-                            && to.as_deref().is_none_or(|to| compare(key, path, to).is_le())
+                        from.as_deref()
+                            .is_none_or(|from| compare(key, path, from).is_ge())
+                            && to
+                                .as_deref()
+                                .is_none_or(|to| compare(key, path, to).is_le())
                     })
                 });
             }
@@ -292,7 +315,9 @@ impl<'a> Scope<'a> {
             return Ok(latest.map(|latest| Cow::Owned(latest.to_be_bytes().to_vec())));
         }
         if matches!(part, Some(Part::Field(_) | Part::Element(_))) {
-            let time = cells.first().and_then(|(_, cell)| self.cell_time(what, cell));
+            let time = cells
+                .first()
+                .and_then(|(_, cell)| self.cell_time(what, cell));
             return Ok(time.map(Cow::Owned));
         }
         if cells.is_empty() {
@@ -301,7 +326,10 @@ impl<'a> Scope<'a> {
         if let (Some(key), DataType::Map { .. } | DataType::Set { .. }) = (key_type, data_type) {
             cells.sort_by(|(left, _), (right, _)| compare(key, left, right));
         }
-        let mut list = i32::try_from(cells.len()).unwrap_or(i32::MAX).to_be_bytes().to_vec();
+        let mut list = i32::try_from(cells.len())
+            .unwrap_or(i32::MAX)
+            .to_be_bytes()
+            .to_vec();
         for (_, cell) in cells {
             crate::types::put_element(&mut list, self.cell_time(what, cell).as_deref());
         }

@@ -39,8 +39,8 @@ impl CqlModel {
         {
             return Ok(Arc::clone(table));
         }
-        let relation = Relation::decode(&definition.schema)
-            .map_err(|error| Error::Corrupt(error.message))?;
+        let relation =
+            Relation::decode(&definition.schema).map_err(|error| Error::Corrupt(error.message))?;
         let table = Arc::new(relation.table().clone());
         let known = (definition.schema.clone(), Arc::clone(&table));
         tables.insert(definition.storage, known);
@@ -58,7 +58,10 @@ impl Model for CqlModel {
         let table = self.table(definition)?;
         let mut entries = Vec::new();
         for core_index in indexes {
-            let index = table.indexes.iter().find(|index| index.name == core_index.name);
+            let index = table
+                .indexes
+                .iter()
+                .find(|index| index.name == core_index.name);
             let Some((index, column)) =
                 index.and_then(|index| Some((index, table.column(&index.column)?)))
             else {
@@ -88,14 +91,23 @@ fn values(table: &Table, column: &Column, index: &Index, item: &Item) -> Result<
             return Ok(Vec::new());
         }
         let record = PartitionRecord::decode(&item.body).ok_or_else(damaged)?;
-        return Ok(of_cells(table, column, index, &record.statics, record.deletion));
+        return Ok(of_cells(
+            table,
+            column,
+            index,
+            &record.statics,
+            record.deletion,
+        ));
     }
     if column.kind == ColumnKind::Static {
         return Ok(Vec::new());
     }
     let stored = StoredRow::decode(&item.body).ok_or_else(damaged)?;
     let keys = table.partition_key().count();
-    let place = table.columns.iter().position(|other| other.name == column.name);
+    let place = table
+        .columns
+        .iter()
+        .position(|other| other.name == column.name);
     let place = place.unwrap_or(usize::MAX);
     if !column.is_key() {
         return Ok(of_cells(table, column, index, &stored.row, Deletion::NONE));

@@ -3,7 +3,9 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
+use bytes::Bytes;
 use tessera_core::throughput::Charge;
+use tessera_core::transaction::Transaction;
 
 use super::change::Stamp;
 use super::condition::{Before, answer, check};
@@ -29,10 +31,7 @@ pub(super) struct Statement<'s> {
 }
 
 /// Checks the values of a statement and keeps them.
-pub(super) fn given(
-    variables: &[ColumnSpec],
-    values: &[Value<'_>],
-) -> Result<Vec<Given<'static>>> {
+pub(super) fn given(variables: &[ColumnSpec], values: &[Value<'_>]) -> Result<Vec<Given<'static>>> {
     let owned = |given: Given<'_>| match given {
         Given::Null => Given::Null,
         Given::Unset => Given::Unset,
@@ -52,14 +51,21 @@ pub(super) async fn modify(
     for (index, statement) in statements.into_iter().enumerate() {
         writes.push(write(statement, index, micros, context)?);
     }
-    let conditional = writes.iter().any(|write| write.plan.condition.is_conditional());
+    let conditional = writes
+        .iter()
+        .any(|write| write.plan.condition.is_conditional());
     if conditional {
         one_partition(&writes)?;
     }
     let writes: Arc<[Write]> = writes.into();
     let locators: Vec<_> = writes
         .iter()
-        .flat_map(|write| write.locators().into_iter().map(move |locator| (write, locator)))
+        .flat_map(|write| {
+            write
+                .locators()
+                .into_iter()
+                .map(move |locator| (write, locator))
+        })
         .take(MOST_LATCHED)
         .collect();
     let items: Vec<_> = locators
@@ -72,23 +78,7 @@ pub(super) async fn modify(
     let outcome = store
         .run(&items, |transaction| {
             let writes = Arc::clone(&writes);
-            Box::pin(async move {
-                let mut before: Vec<Before> = Vec::new();
-                let mut is_applied = true;
-                for write in writes.iter().filter(|write| write.plan.condition.is_conditional()) {
-                    let checked = check(write, transaction).await?;
-                    is_applied &= checked.is_met;
-                    before.push(checked.before);
-                }
-                let mut unclean = Vec::new();
-                if is_applied {
-                    for (index, write) in writes.iter().enumerate() {
-                        let rest = write.apply(transaction).await?;
-                        unclean.extend(rest.unclean.into_iter().map(|key| (index, key)));
-                    }
-                }
-                Ok::<_, Failure>((is_applied, before, unclean))
-            })
+            Box::pin(async move { apply_all(&writes, transaction).await })
         })
         .await?;
     let (is_applied, before, unclean) = outcome.value;
@@ -113,11 +103,38 @@ pub(super) async fn modify(
     })
 }
 
+/// Whether the conditions were met, the rows that they looked at, and where deleted rows are left.
+type Applied = (bool, Vec<Before>, Vec<(usize, Bytes)>);
+
+/// Makes all changes in a transaction, if all conditions are met.
+async fn apply_all(
+    writes: &[Write],
+    transaction: &mut Transaction,
+) -> std::result::Result<Applied, Failure> {
+    let mut before: Vec<Before> = Vec::new();
+    let mut is_applied = true;
+    for write in writes {
+        if write.plan.condition.is_conditional() {
+            let checked = check(write, transaction).await?;
+            is_applied &= checked.is_met;
+            before.push(checked.before);
+        }
+    }
+    let mut unclean = Vec::new();
+    if is_applied {
+        for (index, write) in writes.iter().enumerate() {
+            let rest = write.apply(transaction).await?;
+            unclean.extend(rest.unclean.into_iter().map(|key| (index, key)));
+        }
+    }
+    Ok((is_applied, before, unclean))
+}
+
 /// Takes away the rows of a deleted partition that did not fit in its transaction.
 async fn purge(
     writes: &Arc<[Write]>,
     index: usize,
-    key: bytes::Bytes,
+    key: Bytes,
     context: &Context<'_>,
 ) -> std::result::Result<Charge, Failure> {
     let mut charge = Charge::default();
@@ -232,7 +249,9 @@ fn one_partition(writes: &[Write]) -> Result<()> {
     let mut keys = writes.iter().flat_map(|write| &write.keys);
     let first = keys.next();
     if keys.any(|key| Some(key) != first) {
-        return Err(CqlError::invalid("Batch with conditions cannot span multiple partitions"));
+        return Err(CqlError::invalid(
+            "Batch with conditions cannot span multiple partitions",
+        ));
     }
     Ok(())
 }

@@ -100,7 +100,9 @@ impl Reader<'_> {
             let Some(span) = span_of(token, slice, range) else {
                 continue;
             };
-            let flow = self.rows(&span, slice.is_reversed, &mut current, sink).await?;
+            let flow = self
+                .rows(&span, slice.is_reversed, &mut current, sink)
+                .await?;
             match flow {
                 Flow::More => {}
                 Flow::NextPartition | Flow::Stop => return Ok(flow),
@@ -116,14 +118,18 @@ impl Reader<'_> {
         slice: &Slice<'_>,
         sink: &mut dyn Sink,
     ) -> Result<Flow> {
-        let mut rows: Vec<Bytes> = slice.ranges.iter().map(|range| row_key(&range.start)).collect();
+        let mut rows: Vec<Bytes> = slice
+            .ranges
+            .iter()
+            .map(|range| row_key(&range.start))
+            .collect();
         if slice.is_reversed {
             rows.reverse();
         }
         for row in rows {
-            let is_given = slice.after.is_some_and(|after| {
-                row == *after || (row < *after) != slice.is_reversed
-            });
+            let is_given = slice
+                .after
+                .is_some_and(|after| row == *after || (row < *after) != slice.is_reversed);
             if is_given {
                 continue;
             }
@@ -146,12 +152,19 @@ impl Reader<'_> {
             Locator::row(token, key.clone(), RECORD_KEY),
             Locator::row(token, key.clone(), row),
         ];
-        let items = self.transaction.read_many(&self.container, &locators).await?;
+        let items = self
+            .transaction
+            .read_many(&self.container, &locators)
+            .await?;
         let mut items = items.into_iter();
         let (record, item) = (items.next().flatten(), items.next().flatten());
         let mut current = Current {
             key: key.clone(),
-            record: record.as_ref().map(record_of).transpose()?.unwrap_or_default(),
+            record: record
+                .as_ref()
+                .map(record_of)
+                .transpose()?
+                .unwrap_or_default(),
             ..Current::default()
         };
         match item {
@@ -163,7 +176,11 @@ impl Reader<'_> {
     async fn record(&mut self, token: i64, key: &Bytes) -> Result<PartitionRecord> {
         let locator = Locator::row(token, key.clone(), RECORD_KEY);
         let item = self.transaction.read(&self.container, &locator).await?;
-        Ok(item.as_ref().map(record_of).transpose()?.unwrap_or_default())
+        Ok(item
+            .as_ref()
+            .map(record_of)
+            .transpose()?
+            .unwrap_or_default())
     }
 
     async fn rows(
@@ -181,7 +198,10 @@ impl Reader<'_> {
                 continuation: continuation.take(),
                 ..PageRequest::default()
             };
-            let page = self.transaction.scan(&self.container, span, &request).await?;
+            let page = self
+                .transaction
+                .scan(&self.container, span, &request)
+                .await?;
             for item in &page.items {
                 match self.take(item, current, sink)? {
                     Flow::More => {}
@@ -200,8 +220,13 @@ impl Reader<'_> {
         let stored = StoredRow::decode(&item.body).ok_or_else(damaged)?;
         let row = &item.locator.row_key;
         let clustering = row.get(1..).unwrap_or_default();
-        let deletion = current.record.deletion.max(current.record.ranges.deletion(clustering));
-        let line = self.lens.row(&current.key, &stored, &current.record, deletion);
+        let deletion = current
+            .record
+            .deletion
+            .max(current.record.ranges.deletion(clustering));
+        let line = self
+            .lens
+            .row(&current.key, &stored, &current.record, deletion);
         let Some(line) = line else {
             return Ok(Flow::More);
         };
@@ -249,7 +274,11 @@ impl Reader<'_> {
                 has_rows: true,
                 is_done: is_whole,
             };
-            let behind = if is_whole { Bytes::from_static(BEHIND_ROWS) } else { row.clone() };
+            let behind = if is_whole {
+                Bytes::from_static(BEHIND_ROWS)
+            } else {
+                row.clone()
+            };
             let locator = Locator::row(token, partition.clone(), behind);
             start = Some(Continuation::after(&self.container, &locator));
         }
@@ -263,7 +292,10 @@ impl Reader<'_> {
                 continuation: start.take(),
                 ..PageRequest::default()
             };
-            let page = self.transaction.scan(&self.container, &span, &request).await?;
+            let page = self
+                .transaction
+                .scan(&self.container, &span, &request)
+                .await?;
             for item in &page.items {
                 if self.next_item(item, &mut current, sink)? == Flow::Stop {
                     return Ok(());
@@ -337,7 +369,10 @@ impl Reader<'_> {
                 continuation: continuation.take(),
                 ..PageRequest::default()
             };
-            let page = self.transaction.scan_index(&self.container, span, &request).await?;
+            let page = self
+                .transaction
+                .scan_index(&self.container, span, &request)
+                .await?;
             for hit in page.hits {
                 let is_static = hit.locator.row_key == RECORD_KEY;
                 let mut behind = None;

@@ -15,9 +15,7 @@ use super::{Answer, Context, Outcome, now_of};
 use crate::catalog::Place;
 use crate::error::{CqlError, Result};
 use crate::failure::Failure;
-use crate::plan::{
-    ClusteringTest, Expression, Partitions, Plan, Select, Test, TokenRange,
-};
+use crate::plan::{ClusteringTest, Expression, Partitions, Plan, Select, Test, TokenRange};
 use crate::system;
 
 /// Runs a SELECT.
@@ -86,10 +84,15 @@ fn limits(select: &Select, context: &Context<'_>, scope: &Scope<'_>) -> Result<L
         let count = value.as_ref().try_into().map_or(0, i32::from_be_bytes);
         match u32::try_from(count) {
             Ok(count) if count > 0 => Ok(Some(count)),
-            _ => Err(CqlError::invalid(format!("{words} must be strictly positive"))),
+            _ => Err(CqlError::invalid(format!(
+                "{words} must be strictly positive"
+            ))),
         }
     };
-    let page_size = context.page_size.and_then(|size| u32::try_from(size).ok()).filter(|n| *n > 0);
+    let page_size = context
+        .page_size
+        .and_then(|size| u32::try_from(size).ok())
+        .filter(|n| *n > 0);
     if !select.sort.is_empty() && page_size.is_some() && !select.is_grouped {
         return Err(CqlError::invalid(
             "Cannot page queries with both ORDER BY and a IN restriction on the partition key; you \
@@ -128,7 +131,9 @@ async fn read(
             )));
         };
         let span = IndexSpan::equal(id, bounded_value(value.into()));
-        let start = after.map(|state| &state.index).filter(|start| !start.is_empty());
+        let start = after
+            .map(|state| &state.index)
+            .filter(|start| !start.is_empty());
         let start = start.map(|start| Continuation::decode(start)).transpose()?;
         return reader.indexed(&span, start, place, collector).await;
     }
@@ -191,7 +196,10 @@ fn token_bounds(scope: &Scope<'_>, range: &TokenRange) -> Result<Option<(i64, i6
         };
         let scope = Scope { ..*scope };
         let value = scope.required(expression, "partition key token")?;
-        let token = value.as_ref().try_into().map_or(i64::MIN, i64::from_be_bytes);
+        let token = value
+            .as_ref()
+            .try_into()
+            .map_or(i64::MIN, i64::from_be_bytes);
         Ok(Some((token, *is_inclusive)))
     };
     let first = match token(&range.lower)? {

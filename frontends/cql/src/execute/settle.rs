@@ -94,7 +94,9 @@ impl Grace {
                 let over = deletion.max(*own);
                 cells.retain(|_, cell| keeps(cell, over));
                 let ends = cells.values().map(|cell| self.of_ends(cell.ends)).max();
-                life = life.max(ends.unwrap_or(Life::None)).max(self.of_deletion(*own));
+                life = life
+                    .max(ends.unwrap_or(Life::None))
+                    .max(self.of_deletion(*own));
                 !cells.is_empty() || *own != Deletion::NONE
             }
         });
@@ -159,7 +161,9 @@ pub(super) fn record_body(
         if grace.of_deletion(record.deletion) == Life::None {
             record.deletion = Deletion::NONE;
         }
-        record.ranges.retain(|deletion| grace.of_deletion(deletion) != Life::None);
+        record
+            .ranges
+            .retain(|deletion| grace.of_deletion(deletion) != Life::None);
         life = life.max(grace.of_deletion(record.deletion));
         for (_, deletion) in record.ranges.iter() {
             life = life.max(grace.of_deletion(*deletion));
@@ -204,7 +208,11 @@ mod tests {
             (inserted, Life::Forever),
             (Row::default(), Life::None),
         ] {
-            assert_eq!(GRACE.prune(&mut row.clone(), Deletion::NONE), life, "{row:?}");
+            assert_eq!(
+                GRACE.prune(&mut row.clone(), Deletion::NONE),
+                life,
+                "{row:?}"
+            );
         }
         let above = Deletion {
             timestamp: 5,

@@ -55,7 +55,11 @@ pub(crate) async fn build_view(
                             let mut place = locator.clone();
                             place.row_key = Bytes::from_static(RECORD_KEY);
                             let found = transaction.read(&container, &place).await?;
-                            record = found.as_ref().map(record_of).transpose()?.unwrap_or_default();
+                            record = found
+                                .as_ref()
+                                .map(record_of)
+                                .transpose()?
+                                .unwrap_or_default();
                         }
                         if locator.row_key == RECORD_KEY {
                             continue;
@@ -66,7 +70,12 @@ pub(crate) async fn build_view(
                         let clustering = locator.row_key.get(1..).unwrap_or_default();
                         let above = deletion_of(&record, clustering);
                         views
-                            .follow(transaction, &key, (None, Deletion::NONE), (Some(&stored), above))
+                            .follow(
+                                transaction,
+                                &key,
+                                (None, Deletion::NONE),
+                                (Some(&stored), above),
+                            )
                             .await?;
                     }
                     Ok::<_, Failure>(page.continuation)

@@ -111,7 +111,11 @@ impl Views<'_> {
             return Ok(None);
         }
         let value = |column: &Column| {
-            let place = self.base.columns.iter().position(|base| base.name == column.name)?;
+            let place = self
+                .base
+                .columns
+                .iter()
+                .position(|base| base.name == column.name)?;
             line.values.get(place)?.as_deref()
         };
         let keys: Option<Vec<&[u8]>> = view.partition_key().map(value).collect();

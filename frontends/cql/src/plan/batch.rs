@@ -6,7 +6,7 @@ use super::expression::Expression;
 use super::modify::Modification;
 use super::{Scope, typing::Planner};
 use crate::error::{CqlError, Result};
-use crate::schema::{TableOptions, Table, Types};
+use crate::schema::{Table, TableOptions, Types};
 use crate::statement::{self, BatchType};
 use crate::types::Native;
 use crate::wire::ColumnSpec;
@@ -75,7 +75,9 @@ pub(crate) fn check_batch(
 ) -> Result<()> {
     let is_counter = |plan: &&&Modification| plan.table().is_counter();
     let counters = modifications.iter().filter(is_counter).count();
-    let conditional = modifications.iter().any(|plan| plan.condition.is_conditional());
+    let conditional = modifications
+        .iter()
+        .any(|plan| plan.condition.is_conditional());
     match kind {
         BatchType::Counter if counters < modifications.len() => {
             return refuse("Cannot include non-counter statement in a counter batch");
@@ -96,15 +98,15 @@ pub(crate) fn check_batch(
             return refuse("Cannot provide custom timestamp for conditional BATCH");
         }
         if modifications.iter().any(|plan| plan.timestamp.is_some()) {
-            return refuse(
-                "Timestamp must be set either on BATCH or individual statements",
-            );
+            return refuse("Timestamp must be set either on BATCH or individual statements");
         }
     }
     if !conditional {
         return Ok(());
     }
-    let mut tables = modifications.iter().map(|plan| (&plan.table().keyspace, &plan.table().name));
+    let mut tables = modifications
+        .iter()
+        .map(|plan| (&plan.table().keyspace, &plan.table().name));
     let first = tables.next();
     if tables.any(|table| Some(table) != first) {
         return refuse("Batch with conditions cannot span multiple tables");

@@ -152,9 +152,13 @@ impl Planner<'_> {
             (DataType::Map { key, .. }, true) => key,
             (DataType::Map { value, .. }, false) => value,
             (DataType::List { element, .. } | DataType::Set { element, .. }, false) => element,
-            (_, true) => return refuse(format!("Cannot use CONTAINS KEY on non-map column {name}")),
+            (_, true) => {
+                return refuse(format!("Cannot use CONTAINS KEY on non-map column {name}"));
+            }
             (_, false) => {
-                return refuse(format!("Cannot use CONTAINS on non-collection column {name}"));
+                return refuse(format!(
+                    "Cannot use CONTAINS on non-collection column {name}"
+                ));
             }
         };
         let word = if is_key { "key" } else { "value" };
@@ -207,12 +211,12 @@ impl Planner<'_> {
             Place::Field(name, field) => {
                 let (place, column) = self.condition_column(name)?;
                 let DataType::User { .. } = &column.data_type else {
-                    return refuse(format!(
-                        "Cannot use field access on non-UDT column {name}"
-                    ));
+                    return refuse(format!("Cannot use field access on non-UDT column {name}"));
                 };
                 let Ok((index, data_type)) = field_of(&column.data_type, field) else {
-                    return refuse(format!("UDT column {name} does not have a field named {field}"));
+                    return refuse(format!(
+                        "UDT column {name} does not have a field named {field}"
+                    ));
                 };
                 let name = format!("{name}.{field}");
                 let receiver = OwnReceiver { name, data_type };

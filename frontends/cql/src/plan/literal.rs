@@ -7,11 +7,7 @@ use crate::statement::Selector;
 use crate::types::{DataType, UserType};
 
 impl Planner<'_> {
-    pub(super) fn literal(
-        &mut self,
-        what: &Selector,
-        want: Option<Receiver<'_>>,
-    ) -> Result<Typed> {
+    pub(super) fn literal(&mut self, what: &Selector, want: Option<Receiver<'_>>) -> Result<Typed> {
         let Some(want) = want else {
             return self.literal_alone(what);
         };
@@ -73,7 +69,11 @@ impl Planner<'_> {
         let data_type = element;
         inner
             .iter()
-            .map(|inner| Ok(self.typed(inner, Some(Receiver { name, data_type }))?.expression))
+            .map(|inner| {
+                Ok(self
+                    .typed(inner, Some(Receiver { name, data_type }))?
+                    .expression)
+            })
             .collect()
     }
 
@@ -84,7 +84,10 @@ impl Planner<'_> {
         key: &DataType,
         value: &DataType,
     ) -> Result<Expression> {
-        let (key_name, value_name) = (format!("key({})", want.name), format!("value({})", want.name));
+        let (key_name, value_name) = (
+            format!("key({})", want.name),
+            format!("value({})", want.name),
+        );
         let mut typed = Vec::with_capacity(entries.len());
         for (key_selector, value_selector) in entries {
             let receiver = Receiver {
@@ -115,7 +118,10 @@ impl Planner<'_> {
                     want.name, want.data_type
                 )));
             };
-            let place = definition.fields.iter().position(|(field, _)| field == name);
+            let place = definition
+                .fields
+                .iter()
+                .position(|(field, _)| field == name);
             let found = place.and_then(|place| {
                 let (_, data_type) = definition.fields.get(place)?;
                 Some((fields.get_mut(place)?, data_type))
@@ -127,7 +133,9 @@ impl Planner<'_> {
                 )));
             };
             let name = &format!("{}.{name}", want.name);
-            *field = self.typed(value, Some(Receiver { name, data_type }))?.expression;
+            *field = self
+                .typed(value, Some(Receiver { name, data_type }))?
+                .expression;
         }
         Ok(Expression::Tuple(fields))
     }
@@ -150,7 +158,10 @@ impl Planner<'_> {
         let mut components = Vec::with_capacity(inner.len());
         for (index, (selector, data_type)) in inner.iter().zip(types).enumerate() {
             let name = &format!("{}[{index}]", want.name);
-            components.push(self.typed(selector, Some(Receiver { name, data_type }))?.expression);
+            components.push(
+                self.typed(selector, Some(Receiver { name, data_type }))?
+                    .expression,
+            );
         }
         Ok(Expression::Tuple(components))
     }
@@ -174,7 +185,8 @@ impl Planner<'_> {
             Selector::Set(inner) => DataType::set(first_type(self, inner)?).freeze(),
             Selector::MapOrUserType(entries) => {
                 let keys: Vec<Selector> = entries.iter().map(|(key, _)| key.clone()).collect();
-                let values: Vec<Selector> = entries.iter().map(|(_, value)| value.clone()).collect();
+                let values: Vec<Selector> =
+                    entries.iter().map(|(_, value)| value.clone()).collect();
                 let key = first_type(self, &keys)?;
                 DataType::map(key, first_type(self, &values)?).freeze()
             }
@@ -195,9 +207,9 @@ impl Planner<'_> {
 
 fn is_of_names(what: &Selector) -> bool {
     match what {
-        Selector::MapOrUserType(entries) => {
-            entries.iter().all(|(name, _)| matches!(name, Selector::Column(_)))
-        }
+        Selector::MapOrUserType(entries) => entries
+            .iter()
+            .all(|(name, _)| matches!(name, Selector::Column(_))),
         _ => false,
     }
 }

@@ -4,15 +4,21 @@
 //! A [`Plan`] is made once and runs often: a prepared statement is one. It owns what it needs and
 //! never changes; the values of its markers come with each run.
 
+mod assignment;
 mod batch;
 mod condition;
+mod constant;
 mod expression;
 mod literal;
 mod modify;
+mod repeats;
 mod restriction;
 mod route;
 mod select;
 mod selection;
+mod target;
+#[cfg(test)]
+mod tests;
 mod typing;
 mod view;
 
@@ -32,7 +38,7 @@ pub(crate) use modify::{Change, How, Kind, Modification};
 pub(crate) use restriction::{
     Bound, Choice, ClusteringStep, ClusteringTest, Filter, Test, TokenRange, Tuple,
 };
-pub(crate) use route::{Partitions, Route};
+pub(crate) use route::{NEEDS_FILTERING, Partitions, Route};
 pub(crate) use select::Select;
 pub(crate) use selection::Selection;
 pub(crate) use view::FollowingView;
@@ -153,7 +159,9 @@ impl Scope<'_> {
         };
         let (entry, relation) = self.relation(name)?;
         if relation.view.is_some() {
-            return Err(CqlError::invalid("Cannot directly modify a materialized view"));
+            return Err(CqlError::invalid(
+                "Cannot directly modify a materialized view",
+            ));
         }
         if matches!(relation.place, Place::Computed) {
             return Err(CqlError::invalid(format!(
@@ -171,7 +179,8 @@ impl Scope<'_> {
         };
         check_condition(&plan)?;
         for view in entry.views_of(relation) {
-            plan.views.push(FollowingView::new(&view, &relation.table, &entry.types)?);
+            plan.views
+                .push(FollowingView::new(&view, &relation.table, &entry.types)?);
         }
         keep(variables, planner);
         Ok(plan)
@@ -183,10 +192,18 @@ fn check_condition(plan: &Modification) -> Result<()> {
     if !plan.condition.is_conditional() {
         return Ok(());
     }
-    if plan.partition.iter().any(|choice| !matches!(choice, Choice::One(_))) {
+    if plan
+        .partition
+        .iter()
+        .any(|choice| !matches!(choice, Choice::One(_)))
+    {
         return Err(CqlError::invalid(format!(
             "IN on the partition key is not supported with conditional {}",
-            if plan.kind == Kind::Delete { "deletions" } else { "updates" }
+            if plan.kind == Kind::Delete {
+                "deletions"
+            } else {
+                "updates"
+            }
         )));
     }
     let is_one = |step: &ClusteringStep| {
@@ -198,7 +215,11 @@ fn check_condition(plan: &Modification) -> Result<()> {
     if !plan.clustering.iter().all(is_one) {
         return Err(CqlError::invalid(format!(
             "IN on the clustering key columns is not supported with conditional {}",
-            if plan.kind == Kind::Delete { "deletions" } else { "updates" }
+            if plan.kind == Kind::Delete {
+                "deletions"
+            } else {
+                "updates"
+            }
         )));
     }
     Ok(())

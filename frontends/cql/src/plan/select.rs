@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::expression::{Expression, Typed};
-use super::restriction::{ClusteringTest, Choice, Test};
+use super::restriction::{Choice, ClusteringTest, Test};
 use super::route::{Partitions, Route, route};
 use super::selection::{Selection, columns_of, text};
 use super::typing::{Planner, find_column};
@@ -222,21 +222,30 @@ fn group_column(group: &Typed) -> Option<usize> {
 
 fn check_group_order(table: &Table, groups: &[Typed], route: &Route) -> Result<()> {
     let fixed = fixed_columns(table, route);
-    let keys = table.columns.iter().filter(|column| column.is_key()).count();
+    let keys = table
+        .columns
+        .iter()
+        .filter(|column| column.is_key())
+        .count();
     let mut next = 0;
     for (index, group) in groups.iter().enumerate() {
         let Some(place) = group_column(group) else {
             return refuse("Group by currently only supports groups of columns");
         };
         let is_function = !matches!(group.expression, Expression::Column(_));
-        let name = table.columns.get(place).map_or("", |column| column.name.as_str());
+        let name = table
+            .columns
+            .get(place)
+            .map_or("", |column| column.name.as_str());
         if place >= keys {
             return refuse(format!(
                 "Group by is currently only supported on the columns of the PRIMARY KEY, got {name}"
             ));
         }
         if is_function && index + 1 < groups.len() {
-            return refuse("Functions are only supported on the last element of the GROUP BY clause");
+            return refuse(
+                "Functions are only supported on the last element of the GROUP BY clause",
+            );
         }
         while next < place && fixed.get(next).copied().unwrap_or(false) {
             next += 1;
@@ -347,7 +356,9 @@ fn order(
         is_reversed = Some(reverses);
         sort.push((place, order.is_descending));
     }
-    let has_many = choices.iter().any(|choice| !matches!(choice, Choice::One(_)));
+    let has_many = choices
+        .iter()
+        .any(|choice| !matches!(choice, Choice::One(_)));
     if !has_many {
         sort.clear();
     }

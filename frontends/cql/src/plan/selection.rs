@@ -108,7 +108,10 @@ impl Planner<'_> {
             Selector::Field(of, name) => {
                 let of = self.typed(of, None)?;
                 let (place, data_type) = field_of(&of.data_type, name)?;
-                Ok(Typed::new(Expression::Field(Box::new(of), place), data_type))
+                Ok(Typed::new(
+                    Expression::Field(Box::new(of), place),
+                    data_type,
+                ))
             }
             Selector::Element(of, key) => {
                 let of_text = text(of);
@@ -135,7 +138,10 @@ impl Planner<'_> {
                 };
                 let (from, to) = (bound(from)?, bound(to)?);
                 let data_type = of.data_type.clone();
-                Ok(Typed::new(Expression::Slice(Box::new(of), from, to), data_type))
+                Ok(Typed::new(
+                    Expression::Slice(Box::new(of), from, to),
+                    data_type,
+                ))
             }
             other => self.typed(other, None),
         }
@@ -149,12 +155,12 @@ impl Planner<'_> {
     fn column_time(&mut self, what: ColumnTime, of: &Selector) -> Result<Typed> {
         let (name, inner) = match of {
             Selector::Column(name) => (name, None),
-            Selector::Field(inner, _) | Selector::Element(inner, _) | Selector::Slice(inner, _, _) => {
-                match &**inner {
-                    Selector::Column(name) => (name, Some(of)),
-                    _ => return Err(CqlError::invalid("only parts of columns have a time")),
-                }
-            }
+            Selector::Field(inner, _)
+            | Selector::Element(inner, _)
+            | Selector::Slice(inner, _, _) => match &**inner {
+                Selector::Column(name) => (name, Some(of)),
+                _ => return Err(CqlError::invalid("only parts of columns have a time")),
+            },
             _ => return Err(CqlError::invalid("only columns have a time")),
         };
         let place = find_column(self.table, name)?;

@@ -1,17 +1,16 @@
 //! Gives terms and selectors their types: what a column or a parameter wants decides, and where
 //! nothing does, what the term itself is.
 
+use super::constant::{typed_constant, untyped_constant};
 use super::expression::{Expression, Typed};
 use crate::error::{CqlError, Result};
 use crate::functions::{
-    Aggregate, Argument, check_cast, constant_fits, constant_type, is_assignable, is_number,
-    operation_types, resolve, resolve_aggregate,
+    Aggregate, Argument, check_cast, is_assignable, is_number, operation_types, resolve,
+    resolve_aggregate,
 };
 use crate::schema::{Table, Types, resolve_type};
-use crate::statement::{
-    Arithmetic, Constant, ConstantKind, Marker, QualifiedName, Selector, Term, quoted,
-};
-use crate::types::{DataType, Native, parse_native};
+use crate::statement::{Arithmetic, Marker, QualifiedName, Selector, Term, quoted};
+use crate::types::{DataType, Native};
 use crate::wire::ColumnSpec;
 
 /// What a value is for: a column, a parameter, an element.
@@ -226,7 +225,10 @@ impl<'a> Planner<'a> {
         };
         let left = Box::new((left.expression, left_native));
         let right = Box::new((right.expression, right_native));
-        Ok(Typed::new(Expression::Operation(operator, left, right), result))
+        Ok(Typed::new(
+            Expression::Operation(operator, left, right),
+            result,
+        ))
     }
 
     fn function(
@@ -235,7 +237,11 @@ impl<'a> Planner<'a> {
         arguments: &[Selector],
         want: Option<Receiver<'_>>,
     ) -> Result<Typed> {
-        if name.keyspace.as_deref().is_some_and(|keyspace| keyspace != "system") {
+        if name
+            .keyspace
+            .as_deref()
+            .is_some_and(|keyspace| keyspace != "system")
+        {
             return Err(CqlError::invalid(format!("Unknown function '{name}'")));
         }
         let name = name.name.as_str();
@@ -256,10 +262,16 @@ impl<'a> Planner<'a> {
         for (index, (argument, data_type)) in arguments.iter().zip(&function.parameters).enumerate()
         {
             let name = &format!("arg{index}({name})");
-            typed.push(self.typed(argument, Some(Receiver { name, data_type }))?.expression);
+            typed.push(
+                self.typed(argument, Some(Receiver { name, data_type }))?
+                    .expression,
+            );
         }
         let result = function.result.clone();
-        Ok(Typed::new(Expression::Function(Box::new(function), typed), result))
+        Ok(Typed::new(
+            Expression::Function(Box::new(function), typed),
+            result,
+        ))
     }
 
     /// What is known of an argument, before its parameter is.
@@ -325,7 +337,10 @@ impl<'a> Planner<'a> {
         let mut components = Vec::with_capacity(types.len());
         for (index, (argument, data_type)) in arguments.iter().zip(&types).enumerate() {
             let name = &format!("arg{index}(token)");
-            components.push(self.typed(argument, Some(Receiver { name, data_type }))?.expression);
+            components.push(
+                self.typed(argument, Some(Receiver { name, data_type }))?
+                    .expression,
+            );
         }
         Ok(Typed::new(Expression::Token(components), Native::Bigint))
     }
@@ -337,7 +352,9 @@ impl<'a> Planner<'a> {
         want: Option<Receiver<'_>>,
     ) -> Result<Typed> {
         let Some(want) = want else {
-            return Err(CqlError::invalid(format!("{name}() cannot be used in the selection clause")));
+            return Err(CqlError::invalid(format!(
+                "{name}() cannot be used in the selection clause"
+            )));
         };
         let [argument] = arguments else {
             return Err(CqlError::invalid(format!(
@@ -392,47 +409,6 @@ fn cannot_infer<T>(what: &Selector) -> Result<T> {
     Err(CqlError::invalid(format!(
         "Cannot infer type for term {text} in selection clause (try using a cast to force a type)"
     )))
-}
-
-fn typed_constant(constant: &Constant, want: Receiver<'_>) -> Result<Expression> {
-    let fits = match want.data_type {
-        DataType::Native(native) => constant_fits(constant.kind, *native).then_some(*native),
-        _ => None,
-    };
-    let Some(native) = fits else {
-        let kind = match constant.kind {
-            ConstantKind::String => "STRING",
-            ConstantKind::Integer => "INTEGER",
-            ConstantKind::Float => "FLOAT",
-            ConstantKind::Boolean => "BOOLEAN",
-            ConstantKind::Duration => "DURATION",
-            ConstantKind::Uuid => "UUID",
-            ConstantKind::Hex => "HEX",
-        };
-        return Err(CqlError::invalid(format!(
-            "Invalid {kind} constant ({}) for \"{}\" of type {}",
-            constant.text,
-            want.name.trim_matches('"'),
-            want.data_type
-        )));
-    };
-    parse_constant(constant, native).map(Expression::Constant)
-}
-
-fn untyped_constant(constant: &Constant) -> Result<Typed> {
-    let native = constant_type(constant);
-    let value = parse_constant(constant, native)?;
-    Ok(Typed::new(Expression::Constant(value), native))
-}
-
-fn parse_constant(constant: &Constant, native: Native) -> Result<Vec<u8>> {
-    let text = constant.text.as_str();
-    let text = if constant.kind == ConstantKind::Hex {
-        text.get(2..).unwrap_or_default()
-    } else {
-        text
-    };
-    parse_native(native, text)
 }
 
 /// A term as a selector, which is what has more forms.

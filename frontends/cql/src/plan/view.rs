@@ -23,7 +23,10 @@ pub(crate) struct FollowingView {
 impl FollowingView {
     /// A view of this table, in a keyspace with these types.
     pub(crate) fn new(relation: &Arc<Relation>, base: &Table, types: &Types) -> Result<Self> {
-        let clause = relation.view.as_ref().map_or("", |view| view.where_clause.as_str());
+        let clause = relation
+            .view
+            .as_ref()
+            .map_or("", |view| view.where_clause.as_str());
         let parsed = parse(&format!("SELECT * FROM t WHERE {clause}"))?;
         let Statement::Select(select) = parsed.statement else {
             return Err(CqlError::invalid("the definition of the view is damaged"));
