@@ -38,6 +38,8 @@ pub(super) struct Collector<'a> {
     group: Option<Group>,
     /// The last row that belongs to what was given.
     last: Option<(Bytes, Bytes)>,
+    /// How many rows of its partition had been given with it.
+    last_count: u32,
     /// Rows given of the partition that is being read.
     partition: Bytes,
     in_partition: u32,
@@ -110,6 +112,7 @@ impl<'a> Collector<'a> {
                 .map(|state| state.partition.clone())
                 .unwrap_or_default(),
             in_partition: after.map_or(0, |state| state.in_partition),
+            last_count: after.map_or(0, |state| state.in_partition),
             is_full: false,
             index_page: after.map(|state| state.index.clone()).unwrap_or_default(),
         }
@@ -173,6 +176,7 @@ impl<'a> Collector<'a> {
             self.unsorted.push((keys, owned));
         }
         self.in_partition += 1;
+        self.last_count = self.in_partition;
         self.last = Some((place.partition.clone(), place.row.clone()));
         Ok(self.after_row())
     }
@@ -299,6 +303,7 @@ impl<'a> Collector<'a> {
         }
         self.push_cells(&cells)?;
         self.in_partition += 1;
+        self.last_count = self.in_partition;
         Ok(())
     }
 
@@ -344,7 +349,7 @@ impl<'a> Collector<'a> {
             let state = PagingState {
                 partition,
                 row,
-                in_partition: self.in_partition,
+                in_partition: self.last_count,
                 remaining,
                 index: self.index_page.clone(),
             };

@@ -375,12 +375,12 @@ mod tests {
                 "to_timestamp",
                 Native::Timeuuid,
                 id,
-                "'2009-12-17T01:18:27.149Z'",
+                "'2009-12-17T00:26:29.805Z'",
             ),
             ("todate", Native::Timeuuid, id, "'2009-12-17'"),
             ("to_date", Native::Timestamp, "-1", "'1969-12-31'"),
             ("tounixtimestamp", Native::Date, "1970-01-02", "86400000"),
-            ("dateof", Native::Timeuuid, id, "'2009-12-17T01:18:27.149Z'"),
+            ("dateof", Native::Timeuuid, id, "'2009-12-17T00:26:29.805Z'"),
             (
                 "min_timeuuid",
                 Native::Timestamp,
@@ -439,7 +439,7 @@ mod tests {
                 Native::Timestamp,
                 "2016-09-27T16:12:00Z",
                 "2d",
-                "'2016-09-27T00:00:00.000Z'",
+                "'2016-09-26T00:00:00.000Z'",
             ),
             (
                 Native::Timestamp,

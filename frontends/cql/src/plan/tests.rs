@@ -52,11 +52,16 @@ async fn markers_have_names_types_and_places_in_the_key() {
             &[],
         ),
         (
-            "UPDATE t USING TTL ? AND TIMESTAMP ? SET m[?] = ?, l = ?, n.b = ? WHERE p = ? AND \
-             c = ? AND d = ? IF v = ?",
-            "[ttl] int, [timestamp] bigint, key(m) text, value(m) int, l list<int>, u.b text, \
-             p int, c text, d int, v int",
-            &[6],
+            "UPDATE t USING TTL ? SET m[?] = ?, l = ?, n.b = ? WHERE p = ? AND c = ? AND d = ? \
+             IF v = ?",
+            "[ttl] int, key(m) text, value(m) int, l list<int>, u.b text, p int, c text, d int, \
+             v int",
+            &[5],
+        ),
+        (
+            "DELETE FROM o USING TIMESTAMP ? WHERE a = ? AND b = ?",
+            "[timestamp] bigint, a int, b int",
+            &[1, 2],
         ),
         ("INSERT INTO t JSON ?", "[json] text", &[]),
         (
