@@ -25,6 +25,8 @@ mod select;
 mod settle;
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod value_tests;
 mod view_build;
 mod views;
 mod write;

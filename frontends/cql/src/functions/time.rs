@@ -140,11 +140,6 @@ const fn row(
     }
 }
 
-/// Whether a function gives another result each time.
-pub(super) fn is_of_now(name: &str) -> bool {
-    name.starts_with("current") || matches!(name, "now" | "uuid")
-}
-
 fn now(call: &Call<'_>) -> Result<Option<Vec<u8>>> {
     Ok(Some(new_timeuuid(call.clock).to_vec()))
 }

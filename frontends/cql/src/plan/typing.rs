@@ -65,14 +65,6 @@ impl<'a> Planner<'a> {
         Expression::Marker(index)
     }
 
-    /// Which marker a term is, if it is one and nothing else.
-    pub(super) fn marker_of(term: &Term) -> Option<usize> {
-        match term {
-            Term::Marker(Marker(index)) => Some(*index),
-            _ => None,
-        }
-    }
-
     /// A term that gives a value for this.
     pub(super) fn term(&mut self, term: &Term, receiver: Receiver<'_>) -> Result<Expression> {
         // The two most usual ones need no detour.
