@@ -63,8 +63,9 @@ pub(crate) async fn serve(service: Arc<Service>, connection: Connection) {
 /// Why a connection ends.
 struct Ended(&'static str);
 
-/// A request that has ended.
+/// A request that has ended, and its stream.
 type Answered = (i16, Reply);
+type TaskEnd = Result<Answered, tokio::task::JoinError>;
 
 struct Served {
     service: Arc<Service>,
@@ -85,7 +86,7 @@ struct Served {
 /// What a connection waited for.
 enum Next {
     Read,
-    Answered(Option<Result<Answered, tokio::task::JoinError>>),
+    Answered(Option<TaskEnd>),
     Event(Result<Event, broadcast::error::RecvError>),
     Shutdown,
 }
@@ -107,7 +108,11 @@ impl Served {
             };
             match next {
                 Next::Read => {}
-                Next::Answered(answered) => self.push_answered(answered),
+                Next::Answered(answered) => {
+                    if let Err(ended) = self.push_answered(answered) {
+                        return ended;
+                    }
+                }
                 Next::Event(event) => self.push_event(event),
                 Next::Shutdown => return self.finish().await,
             }
@@ -210,20 +215,21 @@ impl Served {
         Ok(())
     }
 
-    fn push_answered(&mut self, answered: Option<Result<Answered, tokio::task::JoinError>>) {
-        match answered {
-            Some(Ok((stream, reply))) => self.push(stream, &reply),
-            // The request's own task failed, and its stream is lost with it: clients time out.
-            Some(Err(error)) => tracing::error!(cause = %error, "a request failed"),
-            None => {}
-        }
-        // Others may have ended meanwhile, and leave in the same write.
-        while let Some(more) = self.running.try_join_next() {
-            match more {
+    /// Answers what has ended, and what else has: both leave in the same write.
+    fn push_answered(&mut self, answered: Option<TaskEnd>) -> Result<(), Ended> {
+        let mut next = answered;
+        while let Some(answered) = next {
+            match answered {
                 Ok((stream, reply)) => self.push(stream, &reply),
-                Err(error) => tracing::error!(cause = %error, "a request failed"),
+                // Its stream is lost with it, so that its client would wait for ever.
+                Err(error) => {
+                    tracing::error!(cause = %error, "a request failed");
+                    return Err(Ended("a request failed"));
+                }
             }
+            next = self.running.try_join_next();
         }
+        Ok(())
     }
 
     fn push_event(&mut self, event: Result<Event, broadcast::error::RecvError>) {
@@ -269,8 +275,8 @@ impl Served {
     /// Lets what runs end, and answers it.
     async fn finish(&mut self) -> Ended {
         while let Some(answered) = self.running.join_next().await {
-            self.push_answered(Some(answered));
-            if let Err(ended) = self.send().await {
+            let pushed = self.push_answered(Some(answered));
+            if let Err(ended) = self.send().await.and(pushed) {
                 return ended;
             }
         }

@@ -262,8 +262,13 @@ impl Asked<'_> {
         let Some(prepared) = self.service.prepared.find(execute.id) else {
             return Err(unprepared(execute.id));
         };
-        let mut asking = self.asking(&execute.parameters);
-        asking.keyspace = prepared.keyspace.as_deref().map(Into::into);
+        let asking = Asking {
+            service: self.service,
+            session: self.session,
+            parameters: &execute.parameters,
+            payload: &self.envelope.payload,
+            keyspace: prepared.keyspace.clone(),
+        };
         asking.check(&prepared.parsed.statement).await?;
         let known = execute.result_metadata_id;
         let mut given = asking.execute_prepared(&prepared, known, trace).await?;

@@ -24,7 +24,7 @@ pub(crate) struct Prepared {
     pub(crate) id: Id,
     pub(crate) query: String,
     /// The keyspace of names without one.
-    pub(crate) keyspace: Option<String>,
+    pub(crate) keyspace: Option<Arc<str>>,
     pub(crate) parsed: Arc<Parsed>,
     /// The columns of its rows when it was prepared, which is what clients of versions before 5 go
     /// by.
@@ -63,7 +63,7 @@ impl Prepared {
         Ok(Self {
             id: id_of(query, keyspace),
             query: query.to_owned(),
-            keyspace: keyspace.map(str::to_owned),
+            keyspace: keyspace.map(Into::into),
             parsed: Arc::new(parsed),
             first_columns: planned.plan.result_columns.clone(),
             planned: Mutex::new(planned),

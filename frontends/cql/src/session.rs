@@ -42,22 +42,22 @@ impl Session {
 
     /// Refuses what may not come at this stage.
     pub(crate) fn expect(&self, opcode: Opcode) -> Result<()> {
-        let name = format!("{opcode:?}").to_uppercase();
-        let words = match (self.state().stage, opcode) {
-            (Stage::Established, Opcode::Startup | Opcode::Options)
-            | (Stage::Authenticating, Opcode::AuthResponse | Opcode::Options) => return Ok(()),
-            (Stage::Established, _) => {
-                format!("Unexpected message {name}, expecting STARTUP or OPTIONS")
-            }
-            (Stage::Authenticating, _) => {
-                format!("Unexpected message {name}, expecting SASL_RESPONSE")
-            }
-            (Stage::Ready, Opcode::Startup) => {
-                "Unexpected message STARTUP, the connection is already initialized".to_owned()
-            }
-            (Stage::Ready, _) => return Ok(()),
+        let stage = self.state().stage;
+        let is_expected = match stage {
+            Stage::Established => matches!(opcode, Opcode::Startup | Opcode::Options),
+            Stage::Authenticating => matches!(opcode, Opcode::AuthResponse | Opcode::Options),
+            Stage::Ready => opcode != Opcode::Startup,
         };
-        Err(CqlError::protocol(words))
+        if is_expected {
+            return Ok(());
+        }
+        let name = format!("{opcode:?}").to_uppercase();
+        let rest = match stage {
+            Stage::Established => "expecting STARTUP or OPTIONS",
+            Stage::Authenticating => "expecting SASL_RESPONSE",
+            Stage::Ready => "the connection is already initialized",
+        };
+        refuse(format!("Unexpected message {name}, {rest}"))
     }
 
     pub(crate) fn move_to(&self, stage: Stage) {
