@@ -102,6 +102,12 @@ impl<'a> Collector<'a> {
             select,
             limits: Limits {
                 rows: remaining,
+                // What all rows of a partition share comes once.
+                per_partition: if select.is_distinct {
+                    1
+                } else {
+                    limits.per_partition
+                },
                 ..limits
             },
             rows: Rows::new(Metadata::of(select.selection.columns.clone())),
@@ -182,7 +188,7 @@ impl<'a> Collector<'a> {
     }
 
     fn after_row(&self) -> Flow {
-        if self.in_partition >= self.limits.per_partition || self.select.is_distinct {
+        if self.in_partition >= self.limits.per_partition {
             Flow::NextPartition
         } else {
             Flow::More

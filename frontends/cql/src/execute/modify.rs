@@ -84,7 +84,7 @@ pub(super) async fn modify(
     let (is_applied, before, unclean) = outcome.value;
     let mut charge = outcome.meter.charge();
     for (index, key) in unclean {
-        charge = charge + purge(&writes, index, key, context).await?;
+        charge += purge(&writes, index, key, context).await?;
     }
     let outcome = if conditional {
         let plans: Vec<&Modification> = writes
@@ -152,7 +152,7 @@ async fn purge(
                 })
             })
             .await?;
-        charge = charge + purged.meter.charge();
+        charge += purged.meter.charge();
         if purged.value {
             return Ok(charge);
         }

@@ -72,6 +72,11 @@ impl Partition<'_> {
         } else {
             PartitionRecord::default()
         };
+        if !write.plan.views.is_empty() {
+            // A deletion of the partition must not pass between what is read here and its views.
+            let record = self.locator(RECORD_KEY);
+            transaction.guard(self.container, &record).await?;
+        }
         let above = deletion_of(&record, row.get(1..).unwrap_or_default());
         let locator = self.locator(row.clone());
         let item = transaction.read(self.container, &locator).await?;

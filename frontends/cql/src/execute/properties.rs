@@ -90,7 +90,7 @@ fn write() -> impl Strategy<Value = String> {
         1 => (row.clone(), time.clone()).prop_map(|((p, c), t)| format!(
             "DELETE FROM t USING TIMESTAMP {t} WHERE p = {p} AND c >= {c}"
         )),
-        1 => (row.clone(), time.clone()).prop_map(|((p, c), t)| format!(
+        1 => (row, time.clone()).prop_map(|((p, c), t)| format!(
             "DELETE FROM t USING TIMESTAMP {t} WHERE p = {p} AND c < {c}"
         )),
         1 => (0..2i32, time.clone()).prop_map(|(p, t)| format!(

@@ -60,7 +60,11 @@ async fn values_are_bound_checked_and_put_in_order() {
             vec![Value::Null],
             "Invalid null value in condition for column k",
         ),
-        (select, vec![Value::Unset], "Invalid unset value for column k"),
+        (
+            select,
+            vec![Value::Unset],
+            "Invalid unset value for column k",
+        ),
         (
             "SELECT k FROM t LIMIT ?",
             vec![Value::Bytes(&[0, 0, 0, 0])],
@@ -73,7 +77,11 @@ async fn values_are_bound_checked_and_put_in_order() {
             "Invalid 'unset' value in condition",
         ),
     ] {
-        assert_eq!(bound(&tester, statement, values).await, expected, "{statement}");
+        assert_eq!(
+            bound(&tester, statement, values).await,
+            expected,
+            "{statement}"
+        );
     }
 }
 
@@ -84,25 +92,35 @@ async fn values_end_with_their_time_to_live() {
         "CREATE TABLE d (k int PRIMARY KEY, v int) WITH default_time_to_live = 60",
     ])
     .await;
+    // Around the store's own time, by which it forgets what has ended long ago.
+    let start = i32::try_from(tester.service.store.clock().now_ms() / 1_000).unwrap();
     let at = |now: i32| Parameters {
-        now_in_seconds: Some(now),
+        now_in_seconds: Some(start + now),
         ..Parameters::new(Consistency::One)
     };
     for (now, statement, expected) in [
-        (1_000, "INSERT INTO t (k, v, w) VALUES (1, 1, 1) USING TTL 100", ""),
-        (1_000, "UPDATE t SET w = 2 WHERE k = 1", ""),
-        (1_040, "SELECT ttl(v), ttl(w) FROM t", "60, null"),
-        (1_099, "SELECT * FROM t", "1, 1, 2"),
-        (1_100, "SELECT * FROM t", "1, null, 2"),
-        (1_100, "UPDATE t SET w = null WHERE k = 1", ""),
-        (1_100, "SELECT * FROM t", ""),
-        (1_000, "INSERT INTO d (k, v) VALUES (1, 1)", ""),
-        (1_059, "SELECT * FROM d", "1, 1"),
-        (1_060, "SELECT * FROM d", ""),
-        (1_000, "INSERT INTO d (k, v) VALUES (2, 2) USING TTL 0", ""),
+        (
+            0,
+            "INSERT INTO t (k, v, w) VALUES (1, 1, 1) USING TTL 100",
+            "",
+        ),
+        (0, "UPDATE t SET w = 2 WHERE k = 1", ""),
+        (40, "SELECT ttl(v), ttl(w) FROM t", "60, null"),
+        (99, "SELECT * FROM t", "1, 1, 2"),
+        (100, "SELECT * FROM t", "1, null, 2"),
+        (100, "UPDATE t SET w = null WHERE k = 1", ""),
+        (100, "SELECT * FROM t", ""),
+        (0, "INSERT INTO d (k, v) VALUES (1, 1)", ""),
+        (59, "SELECT * FROM d", "1, 1"),
+        (60, "SELECT * FROM d", ""),
+        (0, "INSERT INTO d (k, v) VALUES (2, 2) USING TTL 0", ""),
         (9_999, "SELECT * FROM d", "2, 2"),
     ] {
-        assert_eq!(ask_with(&tester, statement, at(now)).await, expected, "{now} {statement}");
+        assert_eq!(
+            ask_with(&tester, statement, at(now)).await,
+            expected,
+            "{now} {statement}"
+        );
     }
 }
 
@@ -150,11 +168,23 @@ async fn large_partitions_are_deleted_whole() {
     )
     .await;
     let name = crate::catalog::container_name("k", "t");
-    let statistics = tester.service.store.begin().await.unwrap().container(&name).await.unwrap();
+    let statistics = tester
+        .service
+        .store
+        .begin()
+        .await
+        .unwrap()
+        .container(&name)
+        .await
+        .unwrap();
     let mut transaction = tester.service.store.begin().await.unwrap();
     let request = tessera_core::reading::PageRequest::default();
     let span = tessera_core::reading::Span::All;
-    let items = transaction.scan(&statistics, &span, &request).await.unwrap().items;
+    let items = transaction
+        .scan(&statistics, &span, &request)
+        .await
+        .unwrap()
+        .items;
     assert_eq!(items.len(), 2, "the partition's record and the new row");
 }
 
@@ -162,17 +192,23 @@ async fn large_partitions_are_deleted_whole() {
 async fn views_are_filled_with_what_was_there() {
     let tester = with(&["CREATE TABLE t (p int PRIMARY KEY, v int)"]).await;
     for p in 0..450 {
-        tester.ok(&[&format!("INSERT INTO t (p, v) VALUES ({p}, {})", p % 3)]).await;
+        tester
+            .ok(&[&format!("INSERT INTO t (p, v) VALUES ({p}, {})", p % 3)])
+            .await;
     }
     tester
-        .ok(&["CREATE MATERIALIZED VIEW m AS SELECT p FROM t WHERE v IS NOT NULL AND v > 0 AND p \
-               IS NOT NULL PRIMARY KEY (v, p)"])
+        .ok(&[
+            "CREATE MATERIALIZED VIEW m AS SELECT p FROM t WHERE v IS NOT NULL AND v > 0 AND p \
+               IS NOT NULL PRIMARY KEY (v, p)",
+        ])
         .await;
     let catalog = tester.service.catalog().await.unwrap();
     let entry = catalog.find("k").unwrap();
     let base = entry.relation("t").unwrap();
     let view = FollowingView::new(entry.relation("m").unwrap(), &base.table, &entry.types).unwrap();
-    super::build_view(&tester.service.store, base, view).await.unwrap();
+    super::build_view(&tester.service.store, base, view)
+        .await
+        .unwrap();
     check(
         &tester,
         &[
@@ -191,11 +227,19 @@ async fn computed_tables_are_read_as_others() {
     check(
         &tester,
         &[
-            ("SELECT key, partitioner FROM system.local",
-             "'local', 'org.apache.cassandra.dht.Murmur3Partitioner'"),
-            ("SELECT key FROM system.local WHERE key = 'local'", "'local'"),
+            (
+                "SELECT key, partitioner FROM system.local",
+                "'local', 'org.apache.cassandra.dht.Murmur3Partitioner'",
+            ),
+            (
+                "SELECT key FROM system.local WHERE key = 'local'",
+                "'local'",
+            ),
             ("SELECT key FROM system.local WHERE key = 'x'", ""),
-            ("SELECT table_name FROM system_schema.tables WHERE keyspace_name = 'k'", "'t'"),
+            (
+                "SELECT table_name FROM system_schema.tables WHERE keyspace_name = 'k'",
+                "'t'",
+            ),
             (
                 "SELECT column_name, kind FROM system_schema.columns WHERE keyspace_name = 'k' AND \
                  table_name = 't'",

@@ -16,7 +16,11 @@ const PARTS: &[(&[Pattern], Returns)] = &[
 
 pub(super) const ROWS: &[Row] = &[
     row("mask_null", &[(&[Pattern::Any], Returns::First)], null),
-    row("mask_default", &[(&[Pattern::Any], Returns::First)], default),
+    row(
+        "mask_default",
+        &[(&[Pattern::Any], Returns::First)],
+        default,
+    ),
     row(
         "mask_replace",
         &[(&[Pattern::Any, Pattern::First], Returns::First)],
@@ -65,7 +69,11 @@ fn masked(data_type: &DataType) -> Result<Vec<u8>> {
             Native::Boolean => vec![0],
             Native::Inet => parse_native(*native, "0.0.0.0")?,
             Native::Uuid | Native::Timeuuid => {
-                let version = if *native == Native::Timeuuid { '1' } else { '0' };
+                let version = if *native == Native::Timeuuid {
+                    '1'
+                } else {
+                    '0'
+                };
                 let text = format!("00000000-0000-{version}000-0000-000000000000");
                 parse_native(*native, &text)?
             }
@@ -104,10 +112,7 @@ fn outer(call: &Call<'_>) -> Result<Option<Vec<u8>>> {
 }
 
 /// Hides the characters of a text that `is_hidden` tells, of those between the first and the last.
-fn parts(
-    call: &Call<'_>,
-    is_hidden: fn(usize, usize, usize) -> bool,
-) -> Result<Option<Vec<u8>>> {
+fn parts(call: &Call<'_>, is_hidden: fn(usize, usize, usize) -> bool) -> Result<Option<Vec<u8>>> {
     let Some(Some(text)) = call.arguments.first() else {
         return Ok(None);
     };
@@ -181,18 +186,38 @@ mod tests {
             ("mask_null", vec![int("5")], "null"),
             ("mask_default", vec![text("secret")], "'****'"),
             ("mask_default", vec![int("5")], "0"),
-            ("mask_default", vec![(DataType::list(Native::Int), "[1]")], "[]"),
+            (
+                "mask_default",
+                vec![(DataType::list(Native::Int), "[1]")],
+                "[]",
+            ),
             ("mask_replace", vec![int("5"), int("-1")], "-1"),
-            ("mask_inner", vec![text("abcdef"), int("1"), int("2")], "'a***ef'"),
-            ("mask_outer", vec![text("abcdef"), int("1"), int("2")], "'*bcd**'"),
-            ("mask_inner", vec![text("abc"), int("null"), int("1"), text("#")], "'##c'"),
+            (
+                "mask_inner",
+                vec![text("abcdef"), int("1"), int("2")],
+                "'a***ef'",
+            ),
+            (
+                "mask_outer",
+                vec![text("abcdef"), int("1"), int("2")],
+                "'*bcd**'",
+            ),
+            (
+                "mask_inner",
+                vec![text("abc"), int("null"), int("1"), text("#")],
+                "'##c'",
+            ),
             ("mask_inner", vec![text("null"), int("1"), int("1")], "null"),
             (
                 "mask_hash",
                 vec![text("abc"), text("MD5")],
                 "0x900150983cd24fb0d6963f7d28e17f72",
             ),
-            ("mask_hash", vec![text("abc"), text("x")], "Hash algorithm not found: X"),
+            (
+                "mask_hash",
+                vec![text("abc"), text("x")],
+                "Hash algorithm not found: X",
+            ),
         ] {
             assert_eq!(called(name, &arguments), expected, "{name}");
         }

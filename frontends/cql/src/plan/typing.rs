@@ -239,7 +239,7 @@ impl<'a> Planner<'a> {
         let name = name.name.as_str();
         match name {
             "token" => return self.token(arguments),
-            "from_json" | "fromjson" => return self.from_json(name, arguments, want),
+            "from_json" | "fromjson" => return self.json_argument(name, arguments, want),
             _ => {}
         }
         if let Some(aggregate) = self.aggregate(name, arguments)? {
@@ -337,7 +337,7 @@ impl<'a> Planner<'a> {
         Ok(Typed::new(Expression::Token(components), Native::Bigint))
     }
 
-    fn from_json(
+    fn json_argument(
         &mut self,
         name: &str,
         arguments: &[Selector],
