@@ -255,7 +255,7 @@ impl Asked<'_> {
         auth::check(self.service, user.as_deref(), statement, keyspace).await?;
         let prepared = self.service.prepared.keep(prepared);
         let current = prepared.current(&catalog)?;
-        Ok(ResultBody::Prepared(described(&prepared, &current)).into())
+        Ok(ResultBody::Prepared(described(&prepared, current.as_ref())).into())
     }
 
     async fn execute(&self, execute: &Execute<'_>, trace: &mut Option<Trace>) -> Result<Given> {
@@ -300,7 +300,13 @@ impl Asked<'_> {
                 };
                 asking.check(&prepared.parsed.statement).await?;
                 let current = prepared.current(&catalog);
-                let plan = current.map_err(|_| unprepared(&prepared.id))?.plan;
+                let current = current.map_err(|_| unprepared(&prepared.id))?;
+                let Some(Current { plan, .. }) = current else {
+                    return Err(CqlError::invalid(
+                        "Invalid statement in batch: only UPDATE, INSERT and DELETE statements \
+                         are allowed.",
+                    ));
+                };
                 let expected = plan.variables.len();
                 if query.values.len() != expected {
                     return Err(CqlError::invalid(format!(
@@ -329,12 +335,13 @@ impl Asked<'_> {
 }
 
 /// A prepared statement as clients are told of it.
-fn described(prepared: &Prepared, current: &Current) -> wire::Prepared {
+fn described(prepared: &Prepared, current: Option<&Current>) -> wire::Prepared {
+    let plan = current.map(|current| &current.plan);
     wire::Prepared {
         id: prepared.id.to_vec(),
-        result_metadata_id: current.result_metadata_id.to_vec(),
-        markers: current.plan.variables.clone(),
-        partition_key: current.plan.partition_key_indexes.clone(),
-        result: current.plan.result_columns.clone(),
+        result_metadata_id: current.map_or(prepared.id, |now| now.result_metadata_id).to_vec(),
+        markers: plan.map_or_else(Vec::new, |plan| plan.variables.clone()),
+        partition_key: plan.map_or_else(Vec::new, |plan| plan.partition_key_indexes.clone()),
+        result: plan.and_then(|plan| plan.result_columns.clone()),
     }
 }

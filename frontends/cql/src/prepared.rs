@@ -29,7 +29,8 @@ pub(crate) struct Prepared {
     /// The columns of its rows when it was prepared, which is what clients of versions before 5 go
     /// by.
     first_columns: Option<Arc<[ColumnSpec]>>,
-    planned: Mutex<Planned>,
+    /// None for statements that are not on rows, which are not planned.
+    planned: Option<Mutex<Planned>>,
 }
 
 /// A plan, and the catalog that it was made with.
@@ -53,56 +54,42 @@ impl Prepared {
     /// Parses and plans a statement.
     pub(crate) fn new(query: &str, keyspace: Option<&str>, catalog: &Catalog) -> Result<Self> {
         let parsed = parse(query)?;
-        let plan = Arc::new(plan::prepare(&parsed, catalog, keyspace)?);
-        let keyspace = keyspace.filter(|_| !is_qualified(&parsed.statement));
-        let planned = Planned {
-            result_metadata_id: metadata_id(plan.result_columns.as_deref()),
-            catalog: catalog.version,
-            plan,
+        let planned = match is_on_rows(&parsed.statement) {
+            true => Some(Planned::new(&parsed, catalog, keyspace)?),
+            false => None,
         };
+        let keyspace = keyspace.filter(|_| !is_qualified(&parsed.statement));
+        let columns = planned.as_ref().map(|planned| &planned.plan.result_columns);
         Ok(Self {
             id: id_of(query, keyspace),
             query: query.to_owned(),
             keyspace: keyspace.map(Into::into),
             parsed: Arc::new(parsed),
-            first_columns: planned.plan.result_columns.clone(),
-            planned: Mutex::new(planned),
+            first_columns: columns.cloned().flatten(),
+            planned: planned.map(Mutex::new),
         })
     }
 
-    /// The plan that fits the catalog in force.
-    pub(crate) fn current(&self, catalog: &Catalog) -> Result<Current> {
-        let planned = self.planned().clone();
-        let planned = if planned.catalog == catalog.version {
-            planned
-        } else {
-            self.plan_again(catalog)?
+    /// The plan that fits the catalog in force; none of a statement that is not planned.
+    pub(crate) fn current(&self, catalog: &Catalog) -> Result<Option<Current>> {
+        let Some(kept) = &self.planned else {
+            return Ok(None);
         };
+        let mut planned = lock(kept).clone();
+        if planned.catalog != catalog.version {
+            planned = Planned::new(&self.parsed, catalog, self.keyspace.as_deref())?;
+            *lock(kept) = planned.clone();
+        }
         let is_first = match (&planned.plan.result_columns, &self.first_columns) {
             (Some(now), Some(first)) => Arc::ptr_eq(now, first) || now == first,
             (None, None) => true,
             _ => false,
         };
-        Ok(Current {
+        Ok(Some(Current {
             plan: planned.plan,
             result_metadata_id: planned.result_metadata_id,
             has_first_columns: is_first,
-        })
-    }
-
-    fn plan_again(&self, catalog: &Catalog) -> Result<Planned> {
-        let plan = plan::prepare(&self.parsed, catalog, self.keyspace.as_deref())?;
-        let planned = Planned {
-            result_metadata_id: metadata_id(plan.result_columns.as_deref()),
-            catalog: catalog.version,
-            plan: Arc::new(plan),
-        };
-        *self.planned() = planned.clone();
-        Ok(planned)
-    }
-
-    fn planned(&self) -> MutexGuard<'_, Planned> {
-        self.planned.lock().unwrap_or_else(PoisonError::into_inner)
+        }))
     }
 
     /// About how much room it takes.
@@ -111,6 +98,34 @@ impl Prepared {
         // The parsed statement and the plan grow with the text.
         EACH + self.query.len() * 8
     }
+}
+
+impl Planned {
+    fn new(parsed: &Parsed, catalog: &Catalog, keyspace: Option<&str>) -> Result<Self> {
+        let plan = plan::prepare(parsed, catalog, keyspace)?;
+        Ok(Self {
+            result_metadata_id: metadata_id(plan.result_columns.as_deref()),
+            catalog: catalog.version,
+            plan: Arc::new(plan),
+        })
+    }
+}
+
+fn lock(planned: &Mutex<Planned>) -> MutexGuard<'_, Planned> {
+    planned.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Whether a statement reads or writes rows, and so has a plan.
+pub(crate) fn is_on_rows(statement: &Statement) -> bool {
+    matches!(
+        statement,
+        Statement::Select(_)
+            | Statement::Insert(_)
+            | Statement::InsertJson(_)
+            | Statement::Update(_)
+            | Statement::Delete(_)
+            | Statement::Batch(_)
+    )
 }
 
 /// The id of a statement.
@@ -133,7 +148,7 @@ fn is_qualified(statement: &Statement) -> bool {
         Statement::Update(update) => update.table.keyspace.is_some(),
         Statement::Delete(delete) => delete.table.keyspace.is_some(),
         Statement::Batch(batch) => batch.statements.iter().all(is_qualified),
-        _ => true,
+        _ => false,
     }
 }
 

@@ -12,7 +12,7 @@ use crate::error::{CqlError, Result};
 use crate::execute::{self, Context, Outcome};
 use crate::failure::Failure;
 use crate::plan::{self, Plan};
-use crate::prepared::Prepared;
+use crate::prepared::{Prepared, is_on_rows};
 use crate::service::Service;
 use crate::session::Session;
 use crate::statement::{DropKind, Parsed, QualifiedName, Resource, Statement};
@@ -64,12 +64,7 @@ impl Asking<'_> {
     pub(crate) async fn run(&self, parsed: &Parsed, trace: &mut Option<Trace>) -> Result<Given> {
         self.check(&parsed.statement).await?;
         match &parsed.statement {
-            Statement::Select(_)
-            | Statement::Insert(_)
-            | Statement::InsertJson(_)
-            | Statement::Update(_)
-            | Statement::Delete(_)
-            | Statement::Batch(_) => self.plan_and_execute(parsed, trace).await,
+            other if is_on_rows(other) => self.plan_and_execute(parsed, trace).await,
             other if define::is_definition(other) => self.define(other).await,
             other => self.answer(other).await,
         }
@@ -230,11 +225,15 @@ impl Asking<'_> {
     ) -> Result<Given> {
         let mut catalog = self.service.catalog().await?;
         for _ in 0..ATTEMPTS {
-            let Ok(current) = prepared.current(&catalog) else {
+            let current = match prepared.current(&catalog) {
+                Ok(Some(current)) => current,
+                Ok(None) => return self.run(&prepared.parsed, trace).await,
                 // It can no longer be planned: its table is gone, or is another one. The client
                 // prepares it again, and hears why not.
-                self.service.prepared.forget(&prepared.id);
-                return Err(unprepared(&prepared.id));
+                Err(_) => {
+                    self.service.prepared.forget(&prepared.id);
+                    return Err(unprepared(&prepared.id));
+                }
             };
             match self.execute(&current.plan, trace).await {
                 Err(Failure::Stale) => catalog = self.service.catalogs.reload().await?,

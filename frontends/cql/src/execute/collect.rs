@@ -38,6 +38,8 @@ pub(super) struct Collector<'a> {
     group: Option<Group>,
     /// The last row that belongs to what was given.
     last: Option<(Bytes, Bytes)>,
+    /// How many rows of its partition had been given with it.
+    last_count: u32,
     /// Rows given of the partition that is being read.
     partition: Bytes,
     in_partition: u32,
@@ -100,6 +102,12 @@ impl<'a> Collector<'a> {
             select,
             limits: Limits {
                 rows: remaining,
+                // What all rows of a partition share comes once.
+                per_partition: if select.is_distinct {
+                    1
+                } else {
+                    limits.per_partition
+                },
                 ..limits
             },
             rows: Rows::new(Metadata::of(select.selection.columns.clone())),
@@ -110,6 +118,7 @@ impl<'a> Collector<'a> {
                 .map(|state| state.partition.clone())
                 .unwrap_or_default(),
             in_partition: after.map_or(0, |state| state.in_partition),
+            last_count: after.map_or(0, |state| state.in_partition),
             is_full: false,
             index_page: after.map(|state| state.index.clone()).unwrap_or_default(),
         }
@@ -173,12 +182,13 @@ impl<'a> Collector<'a> {
             self.unsorted.push((keys, owned));
         }
         self.in_partition += 1;
+        self.last_count = self.in_partition;
         self.last = Some((place.partition.clone(), place.row.clone()));
         Ok(self.after_row())
     }
 
     fn after_row(&self) -> Flow {
-        if self.in_partition >= self.limits.per_partition || self.select.is_distinct {
+        if self.in_partition >= self.limits.per_partition {
             Flow::NextPartition
         } else {
             Flow::More
@@ -299,6 +309,7 @@ impl<'a> Collector<'a> {
         }
         self.push_cells(&cells)?;
         self.in_partition += 1;
+        self.last_count = self.in_partition;
         Ok(())
     }
 
@@ -344,7 +355,7 @@ impl<'a> Collector<'a> {
             let state = PagingState {
                 partition,
                 row,
-                in_partition: self.in_partition,
+                in_partition: self.last_count,
                 remaining,
                 index: self.index_page.clone(),
             };

@@ -44,7 +44,7 @@ pub(super) fn ordered(
         Some(keys) => keys
             .iter()
             .position(|key| *key == row.partition)
-            .map(|place| place as i64),
+            .map(|place| i64::try_from(place).unwrap_or(i64::MAX)),
         None => Some(murmur3::token(&row.partition)),
     };
     rows.retain(|row| rank(row).is_some());

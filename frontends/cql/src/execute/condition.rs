@@ -80,15 +80,10 @@ pub(super) async fn check(
         .and_then(|stored| lens.row(key, stored, &record, above));
     let has_row = line.is_some();
     let has_statics = has_values(&record.statics, record.deletion, write.stamp.now);
-    let line = match line {
-        Some(line) => Some(line),
-        None if has_statics => Some(lens.statics(key, &record)),
-        None => None,
-    };
-    let exists = if matches!(write.rows, Written::Each(_)) {
-        has_row
-    } else {
-        has_statics || partition_exists(write, transaction, &record).await?
+    let line = line.or_else(|| has_statics.then(|| lens.statics(key, &record)));
+    let exists = match write.rows {
+        Written::Each(_) => has_row,
+        _ => has_statics || partition_exists(write, transaction, &record).await?,
     };
     let is_met = match &write.plan.condition {
         Condition::Always => true,

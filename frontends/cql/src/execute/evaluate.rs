@@ -199,10 +199,12 @@ impl<'a> Scope<'a> {
                 serialize_list(&elements)
             }
             Expression::Map(entries, key) => {
-                let mut pairs: Vec<(Cow<'_, [u8]>, Cow<'_, [u8]>)> = Vec::new();
+                let mut pairs = Vec::with_capacity(entries.len());
                 for (key_inner, value) in entries {
                     let pair = (self.element(key_inner)?, self.element(value)?);
-                    pairs.retain(|(other, _)| compare(key, other, &pair.0).is_ne());
+                    pairs.retain(|(other, _): &(Cow<'_, [u8]>, _)| {
+                        compare(key, other, &pair.0).is_ne()
+                    });
                     pairs.push(pair);
                 }
                 pairs.sort_by(|(left, _), (right, _)| compare(key, left, right));

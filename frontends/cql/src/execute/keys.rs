@@ -9,7 +9,7 @@ use std::borrow::Cow;
 use bytes::Bytes;
 use tessera_core::engine::prefix_successor;
 
-use super::evaluate::{Evaluated, Scope};
+use super::evaluate::Scope;
 use crate::error::{CqlError, Result};
 use crate::plan::{Bound, Choice, ClusteringStep, ClusteringTest, Expression, Tuple};
 use crate::row::KeyRange;
@@ -396,11 +396,6 @@ fn whole_tuple<'a>(
         Ok(Cow::Owned(component.to_vec()))
     };
     columns.iter().enumerate().map(value).collect()
-}
-
-/// A value that is there.
-pub(super) fn some<'v>(value: &'v Evaluated<'_>) -> Option<&'v [u8]> {
-    value.as_deref()
 }
 
 #[cfg(test)]

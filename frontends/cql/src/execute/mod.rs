@@ -11,13 +11,22 @@ mod condition;
 mod evaluate;
 mod filter;
 mod keys;
+#[cfg(test)]
+mod language_tests;
 mod line;
 mod model;
 mod modify;
 mod paging;
+mod partition;
+#[cfg(test)]
+mod properties;
 mod reader;
 mod select;
 mod settle;
+#[cfg(test)]
+mod tests;
+#[cfg(test)]
+mod value_tests;
 mod view_build;
 mod views;
 mod write;
@@ -115,7 +124,8 @@ pub(crate) async fn run_batch(
     for (plan, values) in statements {
         let Step::Modify(modification) = &plan.step else {
             return Err(CqlError::invalid(
-                "Invalid statement in batch: only UPDATE, INSERT and DELETE statements are allowed.",
+                "Invalid statement in batch: only UPDATE, INSERT and DELETE statements are \
+                 allowed.",
             )
             .into());
         };

@@ -3,7 +3,9 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
+use bytes::Bytes;
 use tessera_core::throughput::Charge;
+use tessera_core::transaction::Transaction;
 
 use super::change::Stamp;
 use super::condition::{Before, answer, check};
@@ -76,32 +78,13 @@ pub(super) async fn modify(
     let outcome = store
         .run(&items, |transaction| {
             let writes = Arc::clone(&writes);
-            Box::pin(async move {
-                let mut before: Vec<Before> = Vec::new();
-                let mut is_applied = true;
-                for write in writes
-                    .iter()
-                    .filter(|write| write.plan.condition.is_conditional())
-                {
-                    let checked = check(write, transaction).await?;
-                    is_applied &= checked.is_met;
-                    before.push(checked.before);
-                }
-                let mut unclean = Vec::new();
-                if is_applied {
-                    for (index, write) in writes.iter().enumerate() {
-                        let rest = write.apply(transaction).await?;
-                        unclean.extend(rest.unclean.into_iter().map(|key| (index, key)));
-                    }
-                }
-                Ok::<_, Failure>((is_applied, before, unclean))
-            })
+            Box::pin(async move { apply_all(&writes, transaction).await })
         })
         .await?;
     let (is_applied, before, unclean) = outcome.value;
     let mut charge = outcome.meter.charge();
     for (index, key) in unclean {
-        charge = charge + purge(&writes, index, key, context).await?;
+        charge += purge(&writes, index, key, context).await?;
     }
     let outcome = if conditional {
         let plans: Vec<&Modification> = writes
@@ -120,11 +103,38 @@ pub(super) async fn modify(
     })
 }
 
+/// Whether the conditions were met, the rows that they looked at, and where deleted rows are left.
+type Applied = (bool, Vec<Before>, Vec<(usize, Bytes)>);
+
+/// Makes all changes in a transaction, if all conditions are met.
+async fn apply_all(
+    writes: &[Write],
+    transaction: &mut Transaction,
+) -> std::result::Result<Applied, Failure> {
+    let mut before: Vec<Before> = Vec::new();
+    let mut is_applied = true;
+    for write in writes {
+        if write.plan.condition.is_conditional() {
+            let checked = check(write, transaction).await?;
+            is_applied &= checked.is_met;
+            before.push(checked.before);
+        }
+    }
+    let mut unclean = Vec::new();
+    if is_applied {
+        for (index, write) in writes.iter().enumerate() {
+            let rest = write.apply(transaction).await?;
+            unclean.extend(rest.unclean.into_iter().map(|key| (index, key)));
+        }
+    }
+    Ok((is_applied, before, unclean))
+}
+
 /// Takes away the rows of a deleted partition that did not fit in its transaction.
 async fn purge(
     writes: &Arc<[Write]>,
     index: usize,
-    key: bytes::Bytes,
+    key: Bytes,
     context: &Context<'_>,
 ) -> std::result::Result<Charge, Failure> {
     let mut charge = Charge::default();
@@ -142,7 +152,7 @@ async fn purge(
                 })
             })
             .await?;
-        charge = charge + purged.meter.charge();
+        charge += purged.meter.charge();
         if purged.value {
             return Ok(charge);
         }

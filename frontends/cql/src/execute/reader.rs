@@ -216,7 +216,7 @@ impl Reader<'_> {
     }
 
     /// Hands on a row, if it is there.
-    fn take(&mut self, item: &Item, current: &mut Current, sink: &mut dyn Sink) -> Result<Flow> {
+    fn take(&self, item: &Item, current: &mut Current, sink: &mut dyn Sink) -> Result<Flow> {
         let stored = StoredRow::decode(&item.body).ok_or_else(damaged)?;
         let row = &item.locator.row_key;
         let clustering = row.get(1..).unwrap_or_default();

@@ -9,6 +9,7 @@ mod cast;
 mod collection;
 mod json;
 mod json_value;
+mod mask;
 mod math;
 mod number;
 mod operation;
@@ -99,6 +100,7 @@ pub(crate) enum Argument<'a> {
 const TABLES: &[&[Row]] = &[
     collection::ROWS,
     json::ROWS,
+    mask::ROWS,
     math::ROWS,
     time::ROWS,
     vector::ROWS,
@@ -368,11 +370,6 @@ impl Function {
             result: &self.result,
             clock,
         })
-    }
-
-    /// Whether it gives the same for the same arguments.
-    pub(crate) fn is_pure(&self) -> bool {
-        !time::is_of_now(&self.name)
     }
 }
 

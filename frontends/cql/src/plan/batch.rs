@@ -14,7 +14,6 @@ use crate::wire::ColumnSpec;
 /// Changes that are made together.
 #[derive(Debug)]
 pub(crate) struct Batch {
-    pub(crate) kind: BatchType,
     pub(crate) timestamp: Option<Expression>,
     pub(crate) modifications: Vec<Arc<Modification>>,
 }
@@ -48,7 +47,6 @@ pub(super) fn batch(
     let all: Vec<&Modification> = modifications.iter().map(|plan| &**plan).collect();
     check_batch(batch.kind, &all, timestamp.is_some())?;
     Ok(Batch {
-        kind: batch.kind,
         timestamp,
         modifications,
     })

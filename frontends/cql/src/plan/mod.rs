@@ -4,15 +4,21 @@
 //! A [`Plan`] is made once and runs often: a prepared statement is one. It owns what it needs and
 //! never changes; the values of its markers come with each run.
 
+mod assignment;
 mod batch;
 mod condition;
+mod constant;
 mod expression;
 mod literal;
 mod modify;
+mod repeats;
 mod restriction;
 mod route;
 mod select;
 mod selection;
+mod target;
+#[cfg(test)]
+mod tests;
 mod typing;
 mod view;
 
@@ -32,7 +38,7 @@ pub(crate) use modify::{Change, How, Kind, Modification};
 pub(crate) use restriction::{
     Bound, Choice, ClusteringStep, ClusteringTest, Filter, Test, TokenRange, Tuple,
 };
-pub(crate) use route::{Partitions, Route};
+pub(crate) use route::{NEEDS_FILTERING, Partitions, Route};
 pub(crate) use select::Select;
 pub(crate) use selection::Selection;
 pub(crate) use view::FollowingView;

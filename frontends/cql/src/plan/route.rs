@@ -8,9 +8,9 @@ use crate::error::{CqlError, Result};
 use crate::schema::{ColumnKind, Index, Table};
 use crate::statement::{Comparator, IndexTargetKind};
 
-pub(super) const NEEDS_FILTERING: &str = "Cannot execute this query as it might involve data filtering and thus may have \
-     unpredictable performance. If you want to execute this query despite the performance \
-     unpredictability, use ALLOW FILTERING";
+pub(crate) const NEEDS_FILTERING: &str = "Cannot execute this query as it might involve data \
+     filtering and thus may have unpredictable performance. If you want to execute this query \
+     despite the performance unpredictability, use ALLOW FILTERING";
 
 /// How rows are found.
 #[derive(Debug)]
@@ -56,29 +56,9 @@ pub(super) fn route(
     let has_index = |filter: &Filter| index_of(table, filter).is_some();
     let any_index = by_kind.all().any(has_index);
     let may_filter = allow_filtering || any_index;
-    let choices: Vec<Option<Choice>> = (0..keys)
-        .map(|place| {
-            by_kind
-                .partition
-                .iter()
-                .find(|f| f.column == place)
-                .and_then(choice_of)
-        })
-        .collect();
     let mut left: Vec<Filter> = Vec::new();
-    let partitions = if choices.iter().all(Option::is_some) && keys > 0 {
-        Partitions::Keys(choices.into_iter().flatten().collect(), token)
-    } else {
-        let is_slice = |filter: &Filter| choice_of(filter).is_none();
-        if !may_filter && by_kind.partition.iter().any(is_slice) {
-            return refuse(
-                "Only EQ and IN relation are supported on the partition key (unless you use the \
-                 token() function)",
-            );
-        }
-        left.append(&mut by_kind.partition);
-        token.map_or(Partitions::All, Partitions::Tokens)
-    };
+    let partitions = partitions(keys, &mut by_kind.partition, token, may_filter)?;
+    left.append(&mut by_kind.partition);
     let mut clustering = Vec::new();
     if matches!(partitions, Partitions::Keys(..)) {
         clustering = take_prefix(table, &mut by_kind.clustering, &mut together);
@@ -108,6 +88,31 @@ pub(super) fn route(
         filters: left,
         index,
     })
+}
+
+/// Which partitions are read. Takes out what names them as a whole.
+fn partitions(
+    keys: usize,
+    filters: &mut Vec<Filter>,
+    token: Option<TokenRange>,
+    may_filter: bool,
+) -> Result<Partitions> {
+    let choice_at = |place: usize| {
+        let filter = filters.iter().find(|filter| filter.column == place);
+        filter.and_then(choice_of)
+    };
+    let choices: Option<Vec<Choice>> = (0..keys).map(choice_at).collect();
+    if let Some(choices) = choices.filter(|choices| !choices.is_empty()) {
+        filters.clear();
+        return Ok(Partitions::Keys(choices, token));
+    }
+    if !may_filter && filters.iter().any(|filter| choice_of(filter).is_none()) {
+        return refuse(
+            "Only EQ and IN relation are supported on the partition key (unless you use the \
+             token() function)",
+        );
+    }
+    Ok(token.map_or(Partitions::All, Partitions::Tokens))
 }
 
 #[derive(Default)]

@@ -18,8 +18,6 @@ pub(crate) struct Selection {
     /// The names and types of the items, if one text of JSON is made of them.
     pub(crate) json: Option<Vec<(String, DataType)>>,
     pub(crate) columns: Arc<[ColumnSpec]>,
-    /// Whether it is all columns as they are.
-    pub(crate) is_all: bool,
 }
 
 impl Planner<'_> {
@@ -32,13 +30,11 @@ impl Planner<'_> {
         let selected = self.selected(selection);
         self.has_rows = false;
         let (items, columns) = selected?;
-        let is_all = matches!(selection, statement::Selection::All);
         if !is_json {
             return Ok(Selection {
                 items,
                 json: None,
                 columns: columns.into(),
-                is_all,
             });
         }
         let names = columns
@@ -49,7 +45,6 @@ impl Planner<'_> {
             items,
             json: Some(names),
             columns: [self.spec("[json]", Native::Text)].into(),
-            is_all,
         })
     }
 

@@ -1,17 +1,16 @@
 //! Gives terms and selectors their types: what a column or a parameter wants decides, and where
 //! nothing does, what the term itself is.
 
+use super::constant::{typed_constant, untyped_constant};
 use super::expression::{Expression, Typed};
 use crate::error::{CqlError, Result};
 use crate::functions::{
-    Aggregate, Argument, check_cast, constant_fits, constant_type, is_assignable, is_number,
-    operation_types, resolve, resolve_aggregate,
+    Aggregate, Argument, check_cast, is_assignable, is_number, operation_types, resolve,
+    resolve_aggregate,
 };
 use crate::schema::{Table, Types, resolve_type};
-use crate::statement::{
-    Arithmetic, Constant, ConstantKind, Marker, QualifiedName, Selector, Term, quoted,
-};
-use crate::types::{DataType, Native, parse_native};
+use crate::statement::{Arithmetic, Marker, QualifiedName, Selector, Term, quoted};
+use crate::types::{DataType, Native};
 use crate::wire::ColumnSpec;
 
 /// What a value is for: a column, a parameter, an element.
@@ -64,14 +63,6 @@ impl<'a> Planner<'a> {
             });
         }
         Expression::Marker(index)
-    }
-
-    /// Which marker a term is, if it is one and nothing else.
-    pub(super) fn marker_of(term: &Term) -> Option<usize> {
-        match term {
-            Term::Marker(Marker(index)) => Some(*index),
-            _ => None,
-        }
     }
 
     /// A term that gives a value for this.
@@ -248,7 +239,7 @@ impl<'a> Planner<'a> {
         let name = name.name.as_str();
         match name {
             "token" => return self.token(arguments),
-            "from_json" | "fromjson" => return self.from_json(name, arguments, want),
+            "from_json" | "fromjson" => return self.json_argument(name, arguments, want),
             _ => {}
         }
         if let Some(aggregate) = self.aggregate(name, arguments)? {
@@ -346,7 +337,7 @@ impl<'a> Planner<'a> {
         Ok(Typed::new(Expression::Token(components), Native::Bigint))
     }
 
-    fn from_json(
+    fn json_argument(
         &mut self,
         name: &str,
         arguments: &[Selector],
@@ -410,47 +401,6 @@ fn cannot_infer<T>(what: &Selector) -> Result<T> {
     Err(CqlError::invalid(format!(
         "Cannot infer type for term {text} in selection clause (try using a cast to force a type)"
     )))
-}
-
-fn typed_constant(constant: &Constant, want: Receiver<'_>) -> Result<Expression> {
-    let fits = match want.data_type {
-        DataType::Native(native) => constant_fits(constant.kind, *native).then_some(*native),
-        _ => None,
-    };
-    let Some(native) = fits else {
-        let kind = match constant.kind {
-            ConstantKind::String => "STRING",
-            ConstantKind::Integer => "INTEGER",
-            ConstantKind::Float => "FLOAT",
-            ConstantKind::Boolean => "BOOLEAN",
-            ConstantKind::Duration => "DURATION",
-            ConstantKind::Uuid => "UUID",
-            ConstantKind::Hex => "HEX",
-        };
-        return Err(CqlError::invalid(format!(
-            "Invalid {kind} constant ({}) for \"{}\" of type {}",
-            constant.text,
-            want.name.trim_matches('"'),
-            want.data_type
-        )));
-    };
-    parse_constant(constant, native).map(Expression::Constant)
-}
-
-fn untyped_constant(constant: &Constant) -> Result<Typed> {
-    let native = constant_type(constant);
-    let value = parse_constant(constant, native)?;
-    Ok(Typed::new(Expression::Constant(value), native))
-}
-
-fn parse_constant(constant: &Constant, native: Native) -> Result<Vec<u8>> {
-    let text = constant.text.as_str();
-    let text = if constant.kind == ConstantKind::Hex {
-        text.get(2..).unwrap_or_default()
-    } else {
-        text
-    };
-    parse_native(native, text)
 }
 
 /// A term as a selector, which is what has more forms.
