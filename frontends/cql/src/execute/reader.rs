@@ -322,12 +322,7 @@ impl Reader<'_> {
         Ok(())
     }
 
-    fn next_item(
-        &mut self,
-        item: &Item,
-        current: &mut Current,
-        sink: &mut dyn Sink,
-    ) -> Result<Flow> {
+    fn next_item(&self, item: &Item, current: &mut Current, sink: &mut dyn Sink) -> Result<Flow> {
         let locator = &item.locator;
         if locator.partition_key != current.key {
             let flow = self.finish(current, sink)?;

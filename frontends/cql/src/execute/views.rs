@@ -127,11 +127,7 @@ impl Views<'_> {
         if partition.is_empty() {
             return Ok(None);
         }
-        let mut encoded = Vec::new();
-        for (column, value) in view.clustering().zip(&clustering) {
-            put_clustering(&mut encoded, column, value);
-        }
-        let locator = Locator::murmur3(partition, row_key(&encoded));
+        let locator = Locator::murmur3(partition, row_key(&encoded(view, &clustering)));
         let (row, life) = self.cells(view, &stored.row, deletion);
         let clustering = clustering.into_iter().map(<[u8]>::to_vec).collect();
         let stored = StoredRow { clustering, row };
@@ -178,6 +174,15 @@ impl Views<'_> {
         row.columns.retain(|number, _| is_kept(*number));
         (row, life)
     }
+}
+
+/// The clustering key of a row of a view.
+fn encoded(view: &Table, clustering: &[&[u8]]) -> Vec<u8> {
+    let mut key = Vec::new();
+    for (column, value) in view.clustering().zip(clustering) {
+        put_clustering(&mut key, column, value);
+    }
+    key
 }
 
 /// The newest time in a row.

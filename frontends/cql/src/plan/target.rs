@@ -43,26 +43,7 @@ pub(super) fn set_where(
     let (keys, mut clustering): (Vec<Filter>, Vec<Filter>) = filters
         .into_iter()
         .partition(|filter| clustering_place(table, filter.column).is_none());
-    let mut missing = Vec::new();
-    for (place, column) in table.partition_key().enumerate() {
-        let filter = keys.iter().find(|filter| filter.column == place);
-        match filter.map(choice_of) {
-            None => missing.push(column.name.as_str()),
-            Some(Some(choice)) => plan.partition.push(choice),
-            Some(None) => {
-                return refuse(
-                    "Only EQ and IN relation are supported on the partition key (unless you use \
-                     the token() function)",
-                );
-            }
-        }
-    }
-    if !missing.is_empty() {
-        return refuse(format!(
-            "Some partition key parts are missing: {}",
-            missing.join(", ")
-        ));
-    }
+    partition_choices(table, plan, &keys)?;
     let has_clustering = !clustering.is_empty() || !together.is_empty();
     plan.clustering = take_prefix(table, &mut clustering, &mut together);
     check_clustering(table, &clustering, &together, plan.clustering.last())?;
@@ -83,6 +64,31 @@ pub(super) fn set_where(
         .sum();
     let count = table.columns.len().min(key_count(table)) - partition;
     check_rows(table, plan, has_clustering, covered == count)
+}
+
+/// The partitions: a value, or several, for each column of their key.
+fn partition_choices(table: &Table, plan: &mut Modification, keys: &[Filter]) -> Result<()> {
+    let mut missing = Vec::new();
+    for (place, column) in table.partition_key().enumerate() {
+        let filter = keys.iter().find(|filter| filter.column == place);
+        match filter.map(choice_of) {
+            None => missing.push(column.name.as_str()),
+            Some(Some(choice)) => plan.partition.push(choice),
+            Some(None) => {
+                return refuse(
+                    "Only EQ and IN relation are supported on the partition key (unless you use \
+                     the token() function)",
+                );
+            }
+        }
+    }
+    if !missing.is_empty() {
+        return refuse(format!(
+            "Some partition key parts are missing: {}",
+            missing.join(", ")
+        ));
+    }
+    Ok(())
 }
 
 fn check_rows(
