@@ -16,7 +16,10 @@ fn walk_guarded(client: Client) -> Result<(), Error> {
     let folder = tempfile::tempdir().unwrap();
     let users = format!("{USER}:{PASSWORD}");
     let server = Server::start_tls(folder.path(), &["--cql-users", &users])?;
-    walk(client.with(["--user", USER, "--password", PASSWORD]), server)
+    walk(
+        client.with(["--user", USER, "--password", PASSWORD]),
+        server,
+    )
 }
 
 fn walk(client: Client, server: Server) -> Result<(), Error> {

@@ -339,7 +339,9 @@ fn described(prepared: &Prepared, current: Option<&Current>) -> wire::Prepared {
     let plan = current.map(|current| &current.plan);
     wire::Prepared {
         id: prepared.id.to_vec(),
-        result_metadata_id: current.map_or(prepared.id, |now| now.result_metadata_id).to_vec(),
+        result_metadata_id: current
+            .map_or(prepared.id, |now| now.result_metadata_id)
+            .to_vec(),
         markers: plan.map_or_else(Vec::new, |plan| plan.variables.clone()),
         partition_key: plan.map_or_else(Vec::new, |plan| plan.partition_key_indexes.clone()),
         result: plan.and_then(|plan| plan.result_columns.clone()),

@@ -4,11 +4,6 @@
 //! (`dispatch`, `statements`); a statement on rows becomes a plan (`plan`), which runs on the core
 //! (`execute`); one that defines changes the catalog (`define`). Only `connection` touches the
 //! socket.
-#![expect(
-    dead_code,
-    unused_imports,
-    reason = "some of what executes statements comes next"
-)]
 
 mod auth;
 mod catalog;

@@ -229,7 +229,7 @@ mod tests {
         match setting.name {
             "memory" | "tls-self-signed" | "cql-auth" | "mongo-auth" | "enable-test-commands" => {
                 "true"
-            },
+            }
             "data" => "/some where/\"quoted\"",
             "durability" => "periodic",
             "engine" => "postgres://ada:secret@db/shop",

@@ -77,6 +77,9 @@ def main():
         for number, actual in enumerate(transcript):
             wanted = expected[number].rstrip() if number < len(expected) else ""
             report.verdict(inputs[number].splitlines()[0], wanted, actual.rstrip())
+        traced, _ = shell.run("TRACING ON\nSELECT key FROM system.local;\n")
+        report.verdict("TRACING ON prints what happened", True,
+                       "Tracing session:" in traced and "Request complete" in traced)
         copies(shell, report)
         if shell.user:
             wrong, status = shell.run("", password="wrong")
