@@ -12,7 +12,7 @@ use crate::process::Process;
 use crate::{Error, binary, http};
 
 /// Everything that the server listens with; each gets a free port. A front end adds its flag here.
-const LISTENERS: &[&str] = &["--console", "--mongo", "--table"];
+const LISTENERS: &[&str] = &["--console", "--cql", "--mongo", "--table"];
 
 /// A machine that compiles at the same time is slow; a server that hangs is not waited for longer.
 const PATIENCE: Duration = Duration::from_secs(30);

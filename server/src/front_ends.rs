@@ -12,13 +12,14 @@ use std::sync::Arc;
 use tessera_console::Console;
 use tessera_core::Store;
 use tessera_core::model::Model;
+use tessera_cql::{Cql, CqlModel};
 use tessera_frontend::{About, FrontEnd};
 use tessera_mongo::{Mongo, MongoModel};
 use tessera_table::{Table, TableModel};
 
 use crate::error::Error;
 use crate::output;
-use crate::settings::{Config, Setting, console, mongo, table};
+use crate::settings::{Config, Setting, console, cql, mongo, table};
 
 /// One front end.
 pub(crate) struct Row {
@@ -67,6 +68,25 @@ pub(crate) const TABLE: &[Row] = &[
         model: Some(ApiModel {
             api: tessera_mongo::API,
             model: || Arc::new(MongoModel::default()),
+        }),
+    },
+    Row {
+        setting: Setting::listener(
+            "cql",
+            "127.0.0.1:9042",
+            "Where the Cassandra API listens (cqlsh and the drivers)",
+        ),
+        options: cql::OPTIONS,
+        protocols: &[],
+        has_users: |config| config.cql.requires_authentication(),
+        connect: |config, endpoint| endpoint.cqlsh(config.cql.first_user()),
+        start: |services| {
+            let config = services.config.cql.config(&services.about);
+            Ok(Arc::new(Cql::new(services.store.clone(), config)))
+        },
+        model: Some(ApiModel {
+            api: tessera_cql::API,
+            model: || Arc::new(CqlModel::default()),
         }),
     },
     Row {
@@ -180,6 +200,25 @@ impl Endpoint {
         format!("mongosh {trust}mongodb://{user}{address}/")
     }
 
+    /// How the shell of Cassandra connects; it asks for the password itself.
+    fn cqlsh(&self, user: Option<&str>) -> String {
+        let address = self.local();
+        let (ip, port) = (address.ip(), address.port());
+        let user = user.map_or_else(String::new, |user| {
+            format!("-u {} ", output::shell_word(user))
+        });
+        let (trust, ssl) = match &self.tls {
+            Trust::Plain => (String::new(), ""),
+            Trust::Given => (String::new(), "--ssl "),
+            Trust::Own(file) => {
+                let file = output::shell_word(&file.to_string_lossy());
+                (format!("SSL_CERTFILE={file} "), "--ssl ")
+            }
+            Trust::Unkept => ("SSL_VALIDATE=false ".to_owned(), "--ssl "),
+        };
+        format!("{trust}cqlsh {ssl}{user}{ip} {port}")
+    }
+
     /// What a browser is given.
     fn url(&self) -> String {
         format!("{}://{}/", self.scheme("http", "https"), self.local())
@@ -211,6 +250,25 @@ mod tests {
             Trust::Unkept,
             None,
             "mongosh --tls --tlsAllowInvalidCertificates mongodb://127.0.0.1:27017/",
+        );
+    }
+
+    #[test]
+    fn the_shell_of_cassandra_is_told_whom_to_trust() {
+        let check = |tls, user, expected: &str| {
+            let address = "0.0.0.0:9042".parse().unwrap();
+            assert_eq!(Endpoint { address, tls }.cqlsh(user), expected);
+        };
+        check(Trust::Plain, None, "cqlsh 127.0.0.1 9042");
+        check(
+            Trust::Own("/my data/cert.pem".into()),
+            Some("ada"),
+            "SSL_CERTFILE='/my data/cert.pem' cqlsh --ssl -u ada 127.0.0.1 9042",
+        );
+        check(
+            Trust::Unkept,
+            None,
+            "SSL_VALIDATE=false cqlsh --ssl 127.0.0.1 9042",
         );
     }
 

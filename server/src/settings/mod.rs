@@ -5,6 +5,7 @@
 //! row.
 
 pub(crate) mod console;
+pub(crate) mod cql;
 mod file;
 pub(crate) mod mongo;
 mod print;
@@ -34,6 +35,7 @@ pub(crate) struct Config {
     pub(crate) memory_limit_bytes: usize,
     /// The front ends that are not off, by name, with their addresses.
     pub(crate) listen: Vec<(&'static str, SocketAddr)>,
+    pub(crate) cql: cql::CqlSettings,
     pub(crate) mongo: mongo::MongoSettings,
     pub(crate) console: console::ConsoleSettings,
     pub(crate) table: table::TableSettings,
@@ -400,6 +402,7 @@ impl Config {
             durability: Durability::Group,
             memory_limit_bytes: 0,
             listen: Vec::new(),
+            cql: cql::CqlSettings::default(),
             mongo: mongo::MongoSettings::default(),
             console: console::ConsoleSettings::default(),
             table: table::TableSettings::default(),

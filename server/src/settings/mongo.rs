@@ -32,9 +32,10 @@ impl MongoSettings {
         let own = about.listeners.iter().find(|row| row.name == "mongo");
         let address = own.map(|row| row.address);
         let users = match &self.users {
-            Some(Secret(text)) => parse_users(text).unwrap_or_default(),
+            Some(Secret(text)) => value::users(text).unwrap_or_default(),
             None => Vec::new(),
         };
+        let user = |(name, password)| User { name, password };
         let mut settings = vec![("mongo-auth", self.requires_authentication().to_string())];
         settings.extend(address.map(|address| ("mongo", address.to_string())));
         settings.extend(
@@ -52,23 +53,10 @@ impl MongoSettings {
             replica_set: self.replica_set.clone(),
             test_commands: self.test_commands,
             requires_authentication: self.requires_authentication(),
-            users,
+            users: users.into_iter().map(user).collect(),
             settings: settings.into_iter().map(named).collect(),
         }
     }
-}
-
-/// Reads `NAME:PASSWORD,…`. A password may have colons in it, but no comma.
-fn parse_users(text: &str) -> Option<Vec<User>> {
-    let user = |entry: &str| {
-        let (name, password) = entry.split_once(':')?;
-        let allowed = |text: &str| !text.is_empty() && !text.contains(char::is_whitespace);
-        (allowed(name) && !password.is_empty()).then(|| User {
-            name: name.to_owned(),
-            password: password.to_owned(),
-        })
-    };
-    text.split(',').map(user).collect()
 }
 
 /// The front end's settings beside its address.
@@ -82,7 +70,7 @@ pub(crate) const OPTIONS: &[Setting] = &[
         help: "Users of the MongoDB API who may do everything; with it, everyone must log in",
         allowed: "NAME:PASSWORD, several with commas between them",
         apply: Apply::Field(|config, text| {
-            parse_users(text)?;
+            value::users(text)?;
             config.mongo.users = Some(Secret(text.to_owned()));
             Some(())
         }),
@@ -125,30 +113,3 @@ pub(crate) const OPTIONS: &[Setting] = &[
         }),
     },
 ];
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn users_have_names_and_passwords() {
-        let names = |text: &str| {
-            let users = parse_users(text)?;
-            Some(
-                users
-                    .into_iter()
-                    .map(|user| (user.name, user.password))
-                    .collect::<Vec<_>>(),
-            )
-        };
-        let pair = |name: &str, password: &str| (name.to_owned(), password.to_owned());
-        assert_eq!(names("ada:secret"), Some(vec![pair("ada", "secret")]));
-        assert_eq!(
-            names("a:b:c,d:e"),
-            Some(vec![pair("a", "b:c"), pair("d", "e")])
-        );
-        for text in ["", "ada", "ada:", ":secret", "ada:secret,", "a b:c"] {
-            assert_eq!(names(text), None, "{text}");
-        }
-    }
-}

@@ -227,7 +227,9 @@ mod tests {
     /// A value of each setting that is not its default. A new setting must be added here.
     fn sample(setting: &Setting) -> &'static str {
         match setting.name {
-            "memory" | "tls-self-signed" | "mongo-auth" | "enable-test-commands" => "true",
+            "memory" | "tls-self-signed" | "cql-auth" | "mongo-auth" | "enable-test-commands" => {
+                "true"
+            }
             "data" => "/some where/\"quoted\"",
             "durability" => "periodic",
             "engine" => "postgres://ada:secret@db/shop",
@@ -240,7 +242,7 @@ mod tests {
             "tls-key" => "/key.pem",
             "log" => "json",
             "log-level" => "trace",
-            "mongo-users" => "ada:secret",
+            "cql-users" | "mongo-users" => "ada:secret",
             "mongo-replica-set" => "rs0",
             "table-mode" => "cosmos",
             "table-accounts" => "ada:c2VjcmV0",

@@ -95,6 +95,17 @@ fn split_unit(text: &str) -> Option<(u64, &str)> {
     Some((number.parse().ok()?, unit.trim_start()))
 }
 
+/// Reads `NAME:PASSWORD,…`. A password may have colons in it, but no comma.
+pub(super) fn users(text: &str) -> Option<Vec<(String, String)>> {
+    let user = |entry: &str| {
+        let (name, password) = entry.split_once(':')?;
+        let allowed = |text: &str| !text.is_empty() && !text.contains(char::is_whitespace);
+        let user = (name.to_owned(), password.to_owned());
+        (allowed(name) && !password.is_empty()).then_some(user)
+    };
+    text.split(',').map(user).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -173,6 +184,19 @@ mod tests {
             ("", None),
         ] {
             assert_eq!(listen_address(text), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn users_have_names_and_passwords() {
+        let pair = |name: &str, password: &str| (name.to_owned(), password.to_owned());
+        assert_eq!(users("ada:secret"), Some(vec![pair("ada", "secret")]));
+        assert_eq!(
+            users("a:b:c,d:e"),
+            Some(vec![pair("a", "b:c"), pair("d", "e")])
+        );
+        for text in ["", "ada", "ada:", ":secret", "ada:secret,", "a b:c"] {
+            assert_eq!(users(text), None, "{text}");
         }
     }
 }

@@ -109,7 +109,16 @@ fn refuses_to_be_reachable_from_elsewhere_without_users() {
 #[test]
 fn refuses_to_run_with_everything_off() {
     check_refusal(
-        &["--console", "off", "--mongo", "off", "--table", "off"],
+        &[
+            "--console",
+            "off",
+            "--cql",
+            "off",
+            "--mongo",
+            "off",
+            "--table",
+            "off",
+        ],
         2,
         &["every front end is off"],
     );

@@ -10,8 +10,10 @@ mod partition;
 mod permutation;
 mod ranges;
 mod record;
+mod stored;
 
 pub(crate) use cell::{Cell, Deletion, Liveness};
 pub(crate) use partition::Partition;
 pub(crate) use ranges::{KeyRange, Ranges};
 pub(crate) use record::{Content, Row};
+pub(crate) use stored::{PartitionRecord, StoredRow};

@@ -15,7 +15,7 @@ pub(crate) struct KeyRange {
 pub(crate) struct Ranges(Vec<(KeyRange, Deletion)>);
 
 impl KeyRange {
-    fn contains(&self, key: &[u8]) -> bool {
+    pub(crate) fn contains(&self, key: &[u8]) -> bool {
         self.start.as_slice() <= key && self.end.as_deref().is_none_or(|end| key < end)
     }
 
@@ -31,6 +31,24 @@ impl Ranges {
         } else {
             Self(vec![(range, deletion)])
         }
+    }
+
+    /// A list that was one before.
+    pub(super) fn from_sorted(ranges: Vec<(KeyRange, Deletion)>) -> Self {
+        Self(ranges)
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &(KeyRange, Deletion)> {
+        self.0.iter()
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Without those that are not wanted any more.
+    pub(crate) fn retain(&mut self, is_wanted: impl Fn(Deletion) -> bool) {
+        self.0.retain(|(_, deletion)| is_wanted(*deletion));
     }
 
     /// What deletes the row with this key.

@@ -5,16 +5,20 @@ use crate::error::{CqlError, Result};
 use crate::statement::{CreateIndex, IndexTarget, IndexTargetKind, PropertyValue};
 use crate::types::{DataType, Native};
 
-/// The index. `taken` tells whether the keyspace has an index of this name.
+/// The index; none if it is there already, and may be. `taken` tells whether the keyspace has an
+/// index of this name.
 pub(crate) fn create_index(
     create: &CreateIndex,
     table: &Table,
     taken: &dyn Fn(&str) -> bool,
-) -> Result<Index> {
+) -> Result<Option<Index>> {
     if create.is_custom && create.class.is_none() {
         return refuse("Must specify index implementation via USING");
     }
     if let Some(name) = create.name.as_deref().filter(|name| taken(name)) {
+        if create.if_not_exists {
+            return Ok(None);
+        }
         return refuse(format!("Index '{name}' already exists"));
     }
     if table.is_counter() {
@@ -55,12 +59,15 @@ pub(crate) fn create_index(
     };
     let same = |other: &&Index| other.column == index.column && other.kind == index.kind;
     if let Some(other) = table.indexes.iter().find(same) {
+        if create.if_not_exists {
+            return Ok(None);
+        }
         let (name, other) = (&index.name, &other.name);
         return refuse(format!(
             "Index {name} is a duplicate of existing index {other}"
         ));
     }
-    Ok(index)
+    Ok(Some(index))
 }
 
 fn check_durations(data_type: &DataType) -> Result<()> {
@@ -174,9 +181,8 @@ mod tests {
         let Statement::CreateIndex(create) = parse(text)?.statement else {
             panic!("{text}")
         };
-        create_index(&create, &table, &|name| {
-            name == "taken" || name == "t_c_idx"
-        })
+        let taken = |name: &str| name == "taken" || name == "t_c_idx";
+        Ok(create_index(&create, &table, &taken)?.unwrap())
     }
 
     #[test]

@@ -68,6 +68,7 @@ fn columns(create: &CreateTable, keyspace: &str, types: &Types) -> Result<Vec<Co
         };
         columns.push(Column {
             name,
+            number: u32::try_from(columns.len()).unwrap_or(u32::MAX),
             kind,
             data_type,
         });
@@ -75,7 +76,7 @@ fn columns(create: &CreateTable, keyspace: &str, types: &Types) -> Result<Vec<Co
     Ok(columns)
 }
 
-fn check_nested(data_type: &DataType) -> Result<()> {
+pub(super) fn check_nested(data_type: &DataType) -> Result<()> {
     if let DataType::User {
         definition,
         frozen: false,

@@ -228,7 +228,7 @@ fn columns(create: &CreateView, base: &Table, selected: &[&Column]) -> Result<Ve
 }
 
 /// A relation as Cassandra writes it in the definition of a view.
-fn relation_text(relation: &Relation) -> String {
+pub(super) fn relation_text(relation: &Relation) -> String {
     let names = |columns: &[String]| {
         columns
             .iter()

@@ -31,6 +31,9 @@ pub(crate) enum ColumnKind {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Column {
     pub(crate) name: String,
+    /// Tells its cells in rows: never another column's in its table, and the same in views of it.
+    /// One that was dropped and is added again has its number again.
+    pub(crate) number: u32,
     pub(crate) kind: ColumnKind,
     pub(crate) data_type: DataType,
 }
@@ -105,6 +108,20 @@ impl Table {
         self.columns
             .iter()
             .filter(|column| matches!(column.kind, ColumnKind::Clustering(_)))
+    }
+
+    /// The column whose cells have this number.
+    pub(crate) fn numbered(&self, number: u32) -> Option<&Column> {
+        self.columns.iter().find(|column| column.number == number)
+    }
+
+    /// The number for a column that is added.
+    pub(super) fn number_for(&self, name: &str) -> u32 {
+        let dropped = || self.dropped.iter().map(|(column, _)| column);
+        let same = dropped().find(|column| column.name == name);
+        let all = self.columns.iter().chain(dropped());
+        let next = || all.map(|column| column.number + 1).max().unwrap_or(0);
+        same.map_or_else(next, |column| column.number)
     }
 
     pub(crate) fn is_counter(&self) -> bool {

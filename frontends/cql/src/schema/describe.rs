@@ -300,7 +300,7 @@ mod tests {
             let Statement::CreateIndex(create) = parse(text).unwrap().statement else {
                 panic!()
             };
-            let index = create_index(&create, &table, &|_| false).unwrap();
+            let index = create_index(&create, &table, &|_| false).unwrap().unwrap();
             assert_eq!(describe_index(&index, &table), text);
         }
     }

@@ -4,6 +4,8 @@
 //! statements and refuse what cannot be, `stored` writes them for the catalog, `describe` prints
 //! them as Cassandra 5 does.
 
+mod alter_table;
+mod alter_type;
 mod create_index;
 mod create_table;
 mod create_view;
@@ -13,9 +15,12 @@ mod keyspace_options;
 mod options;
 mod resolve;
 mod stored;
+mod stored_types;
 #[cfg(test)]
 mod testing;
 
+pub(crate) use alter_table::{AlteredTable, alter_table};
+pub(crate) use alter_type::{alter_type, fields_with_type, uses, with_type};
 pub(crate) use create_index::create_index;
 pub(crate) use create_table::create_table;
 pub(crate) use create_view::create_view;
@@ -26,4 +31,5 @@ pub(crate) use describe::{
 pub(crate) use keyspace_options::keyspace_options;
 pub(crate) use options::TableOptions;
 pub(crate) use resolve::{create_type, resolve_type};
-pub(crate) use stored::{decode_table, decode_view, encode_table, encode_view};
+pub(crate) use stored::Relation;
+pub(crate) use stored_types::{decode_keyspace, encode_keyspace};

@@ -160,7 +160,7 @@ pub(crate) fn create_type(create: &CreateType, keyspace: &str, types: &Types) ->
     })
 }
 
-fn check_field(data_type: &DataType) -> Result<()> {
+pub(super) fn check_field(data_type: &DataType) -> Result<()> {
     if data_type.is_counter() {
         return refuse("A user type cannot contain counters");
     }

@@ -1,11 +1,12 @@
 //! Definitions as the catalog keeps them: JSON, with types in the words of CQL.
 //!
-//! User types are named, and found again among those of the keyspace, so that altering a type
-//! touches no table.
+//! A relation brings the user types that its columns use, so that its bytes alone say what its rows
+//! are: altering a type writes them again, and whoever works with older bytes can tell.
 
 use serde::{Deserialize, Serialize};
 
 use super::resolve::resolve_type;
+use super::stored_types::{StoredType, load_types, store_types};
 use super::{Column, ColumnKind, Index, Table, TableOptions, Types, View};
 use crate::error::{CqlError, Result};
 use crate::parser::parse_type;
@@ -27,6 +28,7 @@ struct StoredTable {
 #[derive(Serialize, Deserialize)]
 struct StoredColumn {
     name: String,
+    number: u32,
     kind: StoredKind,
     #[serde(rename = "type")]
     data_type: String,
@@ -64,52 +66,92 @@ enum StoredTarget {
 
 #[derive(Serialize, Deserialize)]
 struct StoredView {
-    table: StoredTable,
     base: String,
     includes_all: bool,
     where_clause: String,
 }
 
-/// The bytes of a table.
-pub(crate) fn encode_table(table: &Table) -> Result<Vec<u8>> {
-    to_bytes(&store_table(table))
+#[derive(Serialize, Deserialize)]
+struct StoredRelation {
+    /// What the columns use, each after those that it uses itself.
+    types: Vec<StoredType>,
+    table: StoredTable,
+    /// What makes it a view.
+    #[serde(default)]
+    view: Option<StoredView>,
+    /// The views of it.
+    #[serde(default)]
+    views: Vec<String>,
 }
 
-/// The table of these bytes, in a keyspace with these user types.
-pub(crate) fn decode_table(bytes: &[u8], types: &Types) -> Result<Table> {
-    load_table(from_bytes(bytes)?, types)
+/// A table or a view, as its container holds it.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Relation {
+    /// A table, and the names of the views that follow it.
+    Table(Table, Vec<String>),
+    View(View),
 }
 
-/// The bytes of a view.
-pub(crate) fn encode_view(view: &View) -> Result<Vec<u8>> {
-    to_bytes(&StoredView {
-        table: store_table(&view.table),
-        base: view.base.clone(),
-        includes_all: view.includes_all,
-        where_clause: view.where_clause.clone(),
-    })
+impl Relation {
+    pub(crate) fn table(&self) -> &Table {
+        match self {
+            Self::Table(table, _) => table,
+            Self::View(view) => &view.table,
+        }
+    }
+
+    /// The bytes of it.
+    pub(crate) fn encode(&self) -> Result<Vec<u8>> {
+        let table = self.table();
+        let used = table
+            .columns
+            .iter()
+            .chain(table.dropped.iter().map(|(column, _)| column));
+        let (view, views) = match self {
+            Self::Table(_, views) => (None, views.clone()),
+            Self::View(view) => {
+                let stored = StoredView {
+                    base: view.base.clone(),
+                    includes_all: view.includes_all,
+                    where_clause: view.where_clause.clone(),
+                };
+                (Some(stored), Vec::new())
+            }
+        };
+        to_bytes(&StoredRelation {
+            types: store_types(used.map(|column| &column.data_type)),
+            table: store_table(table),
+            view,
+            views,
+        })
+    }
+
+    /// What these bytes are.
+    pub(crate) fn decode(bytes: &[u8]) -> Result<Self> {
+        let stored: StoredRelation = from_bytes(bytes)?;
+        let types = load_types(&stored.table.keyspace, stored.types)?;
+        let table = load_table(stored.table, &types)?;
+        Ok(match stored.view {
+            None => Self::Table(table, stored.views),
+            Some(view) => Self::View(View {
+                table,
+                base: view.base,
+                includes_all: view.includes_all,
+                where_clause: view.where_clause,
+            }),
+        })
+    }
 }
 
-/// The view of these bytes.
-pub(crate) fn decode_view(bytes: &[u8], types: &Types) -> Result<View> {
-    let stored: StoredView = from_bytes(bytes)?;
-    Ok(View {
-        table: load_table(stored.table, types)?,
-        base: stored.base,
-        includes_all: stored.includes_all,
-        where_clause: stored.where_clause,
-    })
-}
-
-fn to_bytes(value: &impl Serialize) -> Result<Vec<u8>> {
+pub(super) fn to_bytes(value: &impl Serialize) -> Result<Vec<u8>> {
     serde_json::to_vec(value).map_err(|error| damaged(&error.to_string()))
 }
 
-fn from_bytes<T: for<'de> Deserialize<'de>>(bytes: &[u8]) -> Result<T> {
+pub(super) fn from_bytes<T: for<'de> Deserialize<'de>>(bytes: &[u8]) -> Result<T> {
     serde_json::from_slice(bytes).map_err(|error| damaged(&error.to_string()))
 }
 
-fn damaged(why: &str) -> CqlError {
+pub(super) fn damaged(why: &str) -> CqlError {
     CqlError::new(
         crate::error::ErrorKind::Server,
         format!("A stored definition is damaged: {why}"),
@@ -162,6 +204,7 @@ fn store_column(column: &Column) -> StoredColumn {
     };
     StoredColumn {
         name: column.name.clone(),
+        number: column.number,
         kind,
         data_type: column.data_type.to_string(),
     }
@@ -179,6 +222,7 @@ fn load_column(stored: StoredColumn, keyspace: &str, types: &Types) -> Result<Co
     let data_type = resolve_type(&raw, keyspace, types).map_err(|error| damaged(&error.message))?;
     Ok(Column {
         name: stored.name,
+        number: stored.number,
         kind,
         data_type,
     })
@@ -219,7 +263,7 @@ fn load_index(stored: StoredIndex) -> Index {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::schema::testing::{keyspace_types, table, view};
+    use crate::schema::testing::{table, view};
 
     #[test]
     fn tables_come_back() {
@@ -237,12 +281,20 @@ mod tests {
             class: Some("sai".to_owned()),
             options: vec![("a".to_owned(), "b".to_owned())],
         });
-        let bytes = encode_table(&original).unwrap();
-        assert_eq!(decode_table(&bytes, &keyspace_types()), Ok(original));
+        let original = Relation::Table(original, vec!["v".to_owned()]);
+        let bytes = original.encode().unwrap();
+        assert_eq!(Relation::decode(&bytes), Ok(original));
         for end in 0..bytes.len() {
-            assert!(decode_table(&bytes[..end], &keyspace_types()).is_err());
+            assert!(Relation::decode(&bytes[..end]).is_err());
         }
-        let lost = decode_table(&bytes, &Types::new()).unwrap_err();
+    }
+
+    #[test]
+    fn a_lost_type_is_damage() {
+        let original = table("CREATE TABLE t (a int PRIMARY KEY, b u)").unwrap();
+        let text = String::from_utf8(Relation::Table(original, Vec::new()).encode().unwrap());
+        let damaged = text.unwrap().replace("\"name\":\"u\"", "\"name\":\"w\"");
+        let lost = Relation::decode(damaged.as_bytes()).unwrap_err();
         assert_eq!(
             lost.message,
             "A stored definition is damaged: Unknown type ks.u"
@@ -256,7 +308,8 @@ mod tests {
              AND b IS NOT NULL PRIMARY KEY (b, a)",
         )
         .unwrap();
-        let bytes = encode_view(&original).unwrap();
-        assert_eq!(decode_view(&bytes, &keyspace_types()), Ok(original));
+        let original = Relation::View(original);
+        let bytes = original.encode().unwrap();
+        assert_eq!(Relation::decode(&bytes), Ok(original));
     }
 }

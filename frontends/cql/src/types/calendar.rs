@@ -52,6 +52,25 @@ impl Day {
     }
 }
 
+/// The day so many months later, of days that count from 1970; the last of its month if that month
+/// is shorter.
+pub(crate) fn add_months(days: i64, months: i64) -> i64 {
+    let day = Day::from_number(days);
+    let month = (day.year * 12 + day.month - 1).saturating_add(months);
+    let (year, month) = (month.div_euclid(12), month.rem_euclid(12) + 1);
+    let mut moved = Day { year, month, ..day };
+    while !moved.is_real() {
+        moved.day -= 1;
+    }
+    moved.number()
+}
+
+/// Months since 1970 of the month in which a day is, of days that count from there.
+pub(crate) fn month_of(days: i64) -> i64 {
+    let day = Day::from_number(days);
+    (day.year - 1970) * 12 + day.month - 1
+}
+
 /// A value of type `date` as text.
 pub(crate) fn date_text(date: u32) -> String {
     let day = Day::from_number(i64::from(date) - DATE_EPOCH);

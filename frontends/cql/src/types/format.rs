@@ -81,7 +81,7 @@ fn native_literal(native: Native, value: &[u8]) -> String {
 }
 
 /// A value as text without quotes. Empty if the value is.
-pub(super) fn native_text(native: Native, value: &[u8]) -> String {
+pub(crate) fn native_text(native: Native, value: &[u8]) -> String {
     match native {
         Native::Ascii | Native::Text => String::from_utf8_lossy(value).into_owned(),
         Native::Blob => value.iter().map(|byte| format!("{byte:02x}")).collect(),

@@ -20,7 +20,7 @@ mod uuid;
 mod validate;
 mod vint;
 
-pub(crate) use calendar::{date_text, time_text, timestamp_text};
+pub(crate) use calendar::{add_months, date_text, month_of, time_text, timestamp_text};
 pub(crate) use collection::{
     list_elements, map_entries, put_element, serialize_list, serialize_map, serialize_tuple,
     serialize_vector, tuple_components, vector_elements,
@@ -29,8 +29,8 @@ pub(crate) use compare::compare;
 pub(crate) use data_type::{DataType, Native, UserType};
 pub(crate) use decimal::Decimal;
 pub(crate) use duration::Duration;
-pub(crate) use format::to_literal;
-pub(crate) use json_text::to_json;
+pub(crate) use format::{native_text, to_literal};
+pub(crate) use json_text::{column_json, to_json};
 pub(crate) use order_key::{put_ascending, put_descending};
 pub(crate) use parse::parse_native;
 pub(crate) use uuid::text as uuid_text;

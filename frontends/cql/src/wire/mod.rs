@@ -17,7 +17,7 @@ mod request;
 mod response;
 mod segment;
 #[cfg(test)]
-mod testing;
+pub(crate) mod testing;
 mod version;
 mod writer;
 
@@ -35,4 +35,4 @@ pub(crate) use response::{
     ChangeTarget, ChangeType, ColumnSpec, Event, Extras, Metadata, NodeChange, Prepared, Response,
     ResultBody, Rows, SchemaChange,
 };
-pub(crate) use version::Version;
+pub(crate) use version::{LIST as VERSIONS, Version};

@@ -63,6 +63,11 @@ impl Outbound {
         }
     }
 
+    /// About how many bytes wait to leave.
+    pub(crate) fn len(&self) -> usize {
+        self.group.len() + self.ready.len()
+    }
+
     /// Everything that was added, as it travels.
     pub(crate) fn take(&mut self) -> Vec<u8> {
         self.flush();

@@ -114,6 +114,20 @@ impl Rows {
         self.count
     }
 
+    /// The cells of all rows, in one list.
+    #[cfg(test)]
+    pub(crate) fn cells(&self) -> Vec<Option<Vec<u8>>> {
+        let mut cells = Vec::new();
+        let mut input = self.cells.as_slice();
+        while let Some((length, rest)) = input.split_first_chunk() {
+            let length = usize::try_from(i32::from_be_bytes(*length)).ok();
+            let (cell, rest) = rest.split_at(length.unwrap_or(0));
+            cells.push(length.map(|_| cell.to_vec()));
+            input = rest;
+        }
+        cells
+    }
+
     fn put(&self, out: &mut Vec<u8>, version: Version) {
         self.metadata.put(out, version);
         put_length(out, self.count);

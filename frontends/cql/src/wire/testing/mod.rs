@@ -1,11 +1,14 @@
 //! The client's half of the codec, for tests: requests written, responses read.
 
+mod client;
 mod fuzz;
 mod golden;
 mod properties;
 mod read_response;
 mod write_request;
 
+pub(crate) use client::Wrapper;
+pub(crate) use read_response::Decoded;
 pub(super) use read_response::decode_response;
 pub(super) use write_request::encode_request;
 

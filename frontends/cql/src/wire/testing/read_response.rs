@@ -14,12 +14,12 @@ use crate::wire::{Opcode, Version, WireError, WriteType, data_type, flag};
 
 /// A response as it was read.
 #[derive(Debug, PartialEq)]
-pub(in crate::wire) struct Decoded {
-    pub(in crate::wire) stream: i16,
-    pub(in crate::wire) extras: Extras,
-    pub(in crate::wire) response: Response,
+pub(crate) struct Decoded {
+    pub(crate) stream: i16,
+    pub(crate) extras: Extras,
+    pub(crate) response: Response,
     /// The length of the envelope.
-    pub(in crate::wire) length: usize,
+    pub(crate) length: usize,
 }
 
 /// Reads the envelope at the start of `bytes`.

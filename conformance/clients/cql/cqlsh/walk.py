@@ -1,0 +1,158 @@
+"""Types a session into stock cqlsh and compares what it prints with what it should.
+
+    python walk.py 127.0.0.1:9042
+    python walk.py 127.0.0.1:9042 --user ada --password secret --ca cert.pem
+    python walk.py 127.0.0.1:9042 --write       (writes what it prints as what it should)
+
+Prints a line for every input and ends with a count; the exit code is 0 if all passed.
+"""
+
+import argparse
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+
+HERE = pathlib.Path(__file__).parent
+EXPECTED = HERE / "session.txt"
+# A command of cqlsh itself, typed after each input, so that the answers can be told apart.
+MARK = "SERIAL CONSISTENCY"
+MARKED = "Current serial consistency level is SERIAL.\n"
+ROWS = 100_000
+
+# What differs from run to run: identifiers, times, addresses.
+VARYING = [
+    (r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", "UUID"),
+    (r"<stdin>:\d+:", "<stdin>:"),
+    (r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d+(\+0000)?", "TIME"),
+    (r"127\.0\.0\.1:\d+", "ADDRESS"),
+    (r"\d+\.\d{3} seconds", "N seconds"),
+    (r"\d+ rows/s", "N rows/s"),
+    (r"^Using \d+ child processes", "Using N child processes"),
+]
+
+
+class Shell:
+    """How cqlsh is run."""
+
+    def __init__(self, options, folder):
+        self.host, self.port = options.endpoint.rsplit(":", 1)
+        self.user, self.password = options.user, options.password
+        self.ca, self.folder = options.ca, folder
+
+    def run(self, typed, password=None):
+        command = [sys.executable, "-m", "cqlshlib", self.host, self.port, "--no-color",
+                   "--request-timeout=120", "--encoding=utf-8"]
+        if self.user:
+            command += ["-u", self.user, "-p", password or self.password]
+        environment = dict(os.environ, PYTHONUNBUFFERED="1", HOME=self.folder, TZ="UTC")
+        if self.ca:
+            command.append("--ssl")
+            environment["SSL_CERTFILE"] = self.ca
+        ended = subprocess.run(command, input=typed, env=environment, cwd=self.folder, text=True,
+                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=500)
+        return ended.stdout, ended.returncode
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("endpoint", help="for example 127.0.0.1:9042")
+    parser.add_argument("--ca", help="a file with the certificate to trust")
+    parser.add_argument("--user")
+    parser.add_argument("--password")
+    parser.add_argument("--write", action="store_true")
+    options = parser.parse_args()
+
+    with tempfile.TemporaryDirectory() as folder:
+        shell = Shell(options, folder)
+        inputs = statements((HERE / "session.cql").read_text())
+        transcript = session(shell, inputs)
+        if options.write:
+            EXPECTED.write_text("\n".join(transcript) + "\n")
+            return 0
+        report = Report()
+        expected = re.split(r"^(?=> )", EXPECTED.read_text(), flags=re.M)[1:]
+        for number, actual in enumerate(transcript):
+            wanted = expected[number].rstrip() if number < len(expected) else ""
+            report.verdict(inputs[number].splitlines()[0], wanted, actual.rstrip())
+        traced, _ = shell.run("TRACING ON\nSELECT key FROM system.local;\n")
+        report.verdict("TRACING ON prints what happened", True,
+                       "Tracing session:" in traced and "Request complete" in traced)
+        copies(shell, report)
+        if shell.user:
+            wrong, status = shell.run("", password="wrong")
+            report.verdict("a wrong password is refused", (1, True),
+                           (status, "and/or password are incorrect" in wrong))
+    return 0 if report.finish() else 1
+
+
+def statements(text):
+    """The inputs: what stands between empty lines, without comments."""
+    blocks = [block.strip() for block in text.split("\n\n")]
+    return [block for block in blocks if block and not block.startswith("--")]
+
+
+def session(shell, inputs):
+    """What cqlsh prints for each input."""
+    typed = "".join(f"{text}\n{MARK}\n" for text in inputs)
+    printed, _ = shell.run(f"{MARK}\n{typed}")
+    answers = printed.split(MARKED)
+    if len(answers) != len(inputs) + 2:
+        print(f"cqlsh gave {len(answers) - 2} answers to {len(inputs)} inputs:\n{printed}")
+    # What comes before the first mark are warnings at the start, of which there should be none.
+    answers = answers + [""] * len(inputs)
+    answers[1] = answers[0] + answers[1]
+    return [f"> {text}\n{normal(answer)}" for text, answer in zip(inputs, answers[1:])]
+
+
+def normal(text):
+    for pattern, word in VARYING:
+        text = re.sub(pattern, word, text, flags=re.M)
+    return "\n".join(line.rstrip() for line in text.splitlines()).rstrip()
+
+
+def copies(shell, report):
+    """Copies many rows in and out again."""
+    lines = [f'{number},{number % 7},"text, {number}",{number / 4}' for number in range(ROWS)]
+    source = pathlib.Path(shell.folder, "in.csv")
+    source.write_text("\n".join(lines) + "\n")
+    printed, _ = shell.run(
+        "CREATE TABLE walk_cqlsh.copied (k int PRIMARY KEY, n int, t text, d double);\n"
+        "COPY walk_cqlsh.copied (k, n, t, d) FROM 'in.csv' WITH INGESTRATE = 1000000;\n"
+        "COPY walk_cqlsh.copied (k, n, t, d) TO 'out.csv';\n"
+        "DROP KEYSPACE walk_cqlsh;\n")
+    for line in (f"{ROWS} rows imported from 1 files", f"{ROWS} rows exported to 1 files"):
+        report.verdict(f"COPY: {line}", line, line if line in printed else printed)
+    target = pathlib.Path(shell.folder, "out.csv")
+    copied = target.read_text().splitlines() if target.exists() else []
+    report.verdict("COPY: the rows are the same", True, same(lines, copied))
+
+
+def same(left, right):
+    rows = lambda lines: sorted(line.replace(".0,", ",").removesuffix(".0") for line in lines)
+    return rows(left) == rows(right)
+
+
+class Report:
+    """Prints verdicts and counts them."""
+
+    def __init__(self):
+        self.passed = self.failed = 0
+
+    def verdict(self, name, expected, actual):
+        if expected == actual:
+            self.passed += 1
+            print(f"ok {name}", flush=True)
+            return
+        self.failed += 1
+        print(f"FAILED {name}: expected\n{expected}\n  and got\n{actual}", flush=True)
+
+    def finish(self):
+        print(f"{self.passed} passed, {self.failed} failed")
+        return self.failed == 0 and self.passed > 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,227 @@
+//! Roles and permissions, over a store in memory.
+
+use crate::auth::{User, log_in};
+use crate::service::CqlConfig;
+use crate::testing::Tester;
+use crate::wire::{ResultBody, Rows};
+
+const SETUP: &[&str] = &[
+    "CREATE KEYSPACE ks WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}",
+    "CREATE TABLE ks.t (k int PRIMARY KEY, v int)",
+    "CREATE ROLE bob WITH PASSWORD = 'b' AND LOGIN = true",
+    "CREATE ROLE readers",
+];
+
+/// A server on which everyone must log in, as the superuser and as another one.
+async fn testers() -> (Tester, Tester) {
+    let root = Tester::with(CqlConfig {
+        requires_authentication: true,
+        users: vec![User {
+            name: "root".to_owned(),
+            password: "r".to_owned(),
+        }],
+        ..CqlConfig::default()
+    })
+    .await;
+    root.session.log_in("root");
+    root.ok(SETUP).await;
+    let bob = root.another();
+    bob.session.log_in("bob");
+    (root, bob)
+}
+
+fn rows(body: ResultBody) -> Rows {
+    match body {
+        ResultBody::Rows(rows) => rows,
+        other => panic!("{other:?}"),
+    }
+}
+
+const NEEDS: &[(&str, &str)] = &[
+    (
+        "CREATE KEYSPACE x WITH replication = {'class': 'SimpleStrategy', \
+          'replication_factor': 1}",
+        "CREATE permission on <all keyspaces>",
+    ),
+    ("DROP KEYSPACE ks", "DROP permission on <keyspace ks>"),
+    (
+        "CREATE TABLE ks.x (k int PRIMARY KEY)",
+        "CREATE permission on <all tables in ks>",
+    ),
+    (
+        "ALTER TABLE ks.t ADD x int",
+        "ALTER permission on <table ks.t>",
+    ),
+    (
+        "CREATE INDEX ON ks.t (v)",
+        "ALTER permission on <table ks.t>",
+    ),
+    ("TRUNCATE ks.t", "MODIFY permission on <table ks.t>"),
+    ("SELECT * FROM ks.t", "SELECT permission on <table ks.t>"),
+    (
+        "SELECT * FROM system_auth.roles",
+        "SELECT permission on <table system_auth.roles>",
+    ),
+    (
+        "INSERT INTO ks.t (k) VALUES (1)",
+        "MODIFY permission on <table ks.t>",
+    ),
+    (
+        "BEGIN BATCH DELETE FROM ks.t WHERE k = 1 APPLY BATCH",
+        "MODIFY permission on <table ks.t>",
+    ),
+    ("CREATE ROLE x", "CREATE permission on <all roles>"),
+    ("DROP ROLE readers", "DROP permission on <role readers>"),
+    (
+        "ALTER ROLE readers WITH LOGIN = true",
+        "ALTER permission on <role readers>",
+    ),
+    (
+        "GRANT readers TO bob",
+        "AUTHORIZE permission on <role readers>",
+    ),
+    (
+        "GRANT SELECT ON ks.t TO bob",
+        "AUTHORIZE permission on <table ks.t>",
+    ),
+];
+
+#[tokio::test]
+async fn what_was_not_granted_is_refused() {
+    let (root, bob) = testers().await;
+    for (text, needed) in NEEDS {
+        let words = format!("User bob has no {needed} or any of its parents");
+        assert_eq!(bob.refused(text).await, words, "{text}");
+    }
+    root.ok(&[
+        "GRANT ALTER ON KEYSPACE ks TO readers",
+        "GRANT readers TO bob",
+    ])
+    .await;
+    bob.ok(&["ALTER TABLE ks.t ADD x int"]).await;
+    root.ok(&["REVOKE readers FROM bob"]).await;
+    assert!(
+        bob.refused("ALTER TABLE ks.t ADD y int")
+            .await
+            .contains("ALTER")
+    );
+    // What one makes is one's own.
+    root.ok(&["GRANT CREATE ON KEYSPACE ks TO bob"]).await;
+    bob.ok(&[
+        "CREATE TABLE ks.own (k int PRIMARY KEY)",
+        "DROP TABLE ks.own",
+    ])
+    .await;
+    root.ok(&["CREATE TABLE ks.own (k int PRIMARY KEY)"]).await;
+    assert!(bob.refused("DROP TABLE ks.own").await.contains("DROP"));
+}
+
+#[tokio::test]
+async fn mistakes_are_named() {
+    let (root, bob) = testers().await;
+    for (text, words) in [
+        ("CREATE ROLE bob", "bob already exists"),
+        ("DROP ROLE nobody", "nobody doesn't exist"),
+        (
+            "DROP ROLE root",
+            "Cannot DROP primary role for current login",
+        ),
+        (
+            "ALTER ROLE nobody WITH LOGIN = true",
+            "Role nobody doesn't exist",
+        ),
+        (
+            "GRANT SELECT ON ks.t TO nobody",
+            "Role nobody doesn't exist",
+        ),
+        (
+            "GRANT SELECT ON ks.x TO bob",
+            "Resource <table ks.x> doesn't exist",
+        ),
+        ("GRANT bob TO bob", "bob is a member of bob"),
+        ("REVOKE readers FROM bob", "bob is not a member of readers"),
+        ("LIST ROLES OF nobody", "<role nobody> doesn't exist"),
+        (
+            "GRANT EXECUTE ON ks.t TO bob",
+            "Resource type DataResource does not support any of the requested permissions",
+        ),
+    ] {
+        assert_eq!(root.refused(text).await, words, "{text}");
+    }
+    assert_eq!(
+        bob.refused("ALTER ROLE bob WITH SUPERUSER = true").await,
+        "You aren't allowed to alter your own superuser status or that of a role granted to you"
+    );
+    root.ok(&[
+        "CREATE ROLE IF NOT EXISTS bob",
+        "DROP ROLE IF EXISTS nobody",
+    ])
+    .await;
+}
+
+#[tokio::test]
+async fn granting_twice_is_warned_of() {
+    let (root, _) = testers().await;
+    assert!(
+        root.ok(&["GRANT SELECT ON ks.t TO bob"])
+            .await
+            .warnings
+            .is_empty()
+    );
+    let again = root.ok(&["GRANT SELECT ON ks.t TO bob"]).await;
+    assert_eq!(
+        again.warnings,
+        ["Role 'bob' was already granted SELECT on <table ks.t>"]
+    );
+    let not = root.ok(&["REVOKE MODIFY ON ks.t FROM bob"]).await;
+    assert_eq!(
+        not.warnings,
+        ["Role 'bob' was not granted MODIFY on <table ks.t>"]
+    );
+}
+
+#[tokio::test]
+async fn roles_and_permissions_are_listed() {
+    let (root, bob) = testers().await;
+    assert_eq!(rows(root.ok(&["LIST ROLES"]).await.body).len(), 3);
+    assert_eq!(rows(root.ok(&["LIST USERS"]).await.body).len(), 2);
+    assert_eq!(rows(bob.ok(&["LIST ROLES"]).await.body).len(), 1);
+    root.ok(&[
+        "GRANT SELECT ON ks.t TO bob",
+        "GRANT MODIFY ON KEYSPACE ks TO bob",
+    ])
+    .await;
+    let list = root.ok(&["LIST ALL PERMISSIONS OF bob"]).await;
+    assert_eq!(rows(list.body).len(), 2);
+    let list = root.ok(&["LIST SELECT ON ks.t OF bob"]).await;
+    assert_eq!(rows(list.body).len(), 1);
+    let none = root.ok(&["LIST ALL PERMISSIONS OF readers"]).await;
+    assert_eq!(none.body, ResultBody::Void);
+    let stored = crate::system::rows(&root.service, "system_auth", "role_permissions").await;
+    assert!(stored.unwrap().len() >= 2);
+}
+
+#[tokio::test]
+async fn passwords_are_asked_for() {
+    let (root, _) = testers().await;
+    let words = async |token: &[u8]| match log_in(&root.service, Some(token)).await {
+        Ok(name) => name,
+        Err(error) => error.message,
+    };
+    assert_eq!(words(b"\0root\0r").await, "root");
+    assert_eq!(words(b"\0bob\0b").await, "bob");
+    assert_eq!(
+        words(b"\0bob\0x").await,
+        "Provided username bob and/or password are incorrect"
+    );
+    root.ok(&["ALTER ROLE bob WITH PASSWORD = 'c'"]).await;
+    assert_eq!(words(b"\0bob\0c").await, "bob");
+    root.ok(&["ALTER ROLE bob WITH LOGIN = false"]).await;
+    assert_eq!(words(b"\0bob\0c").await, "bob is not permitted to log in");
+    root.ok(&["DROP ROLE bob"]).await;
+    assert!(
+        words(b"\0bob\0c")
+            .await
+            .starts_with("Provided username bob")
+    );
+}

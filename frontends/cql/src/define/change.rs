@@ -1,0 +1,155 @@
+//! What definitions have in common: finding what they change, and changing it in the core.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use tessera_core::Error;
+
+use super::{Definer, refuse};
+use crate::API;
+use crate::catalog::{KeyspaceEntry, Place, Relation, container_name, keyspace_of};
+use crate::error::{CqlError, ErrorKind, Result};
+use crate::failure::Failure;
+use crate::schema::{self, Keyspace, Types, encode_keyspace};
+use crate::statement::QualifiedName;
+
+type Done<T> = std::result::Result<T, Failure>;
+
+impl Definer<'_> {
+    /// The keyspace of a name, in which things may be defined.
+    pub(super) fn keyspace(&self, name: &QualifiedName) -> Done<&Arc<KeyspaceEntry>> {
+        let keyspace = keyspace_of(name, self.keyspace)?;
+        match self.catalog.find(keyspace) {
+            None => refuse(format!("Keyspace '{keyspace}' doesn't exist")),
+            Some(entry) => {
+                check_own(entry)?;
+                Ok(entry)
+            }
+        }
+    }
+
+    /// The keyspace and the table or view of a name, if it is there.
+    pub(super) fn find(
+        &self,
+        name: &QualifiedName,
+    ) -> Done<Option<(&Arc<KeyspaceEntry>, &Arc<Relation>)>> {
+        let keyspace = keyspace_of(name, self.keyspace)?;
+        let Some(entry) = self.catalog.find(keyspace) else {
+            return Ok(None);
+        };
+        check_own(entry)?;
+        Ok(entry.relation(&name.name).map(|relation| (entry, relation)))
+    }
+
+    /// The table of a name.
+    pub(super) fn table(&self, name: &QualifiedName) -> Done<&Arc<Relation>> {
+        self.keyspace(name)?;
+        match self.find(name)? {
+            Some((_, relation)) => Ok(relation),
+            None => refuse(format!("Table '{}' doesn't exist", name.name)),
+        }
+    }
+
+    /// Puts another definition in the place of a keyspace's.
+    pub(super) async fn replace_keyspace(
+        &self,
+        entry: &KeyspaceEntry,
+        keyspace: &Keyspace,
+        types: &Types,
+    ) -> Done<()> {
+        let new: Bytes = encode_keyspace(keyspace, types)?.into();
+        let expected = entry.stored.clone();
+        let altered = self
+            .service
+            .store
+            .alter_database(API, &keyspace.name, move |stored| {
+                if stored == expected {
+                    Ok(new.clone())
+                } else {
+                    Err(Error::Rejected(CHANGED.to_owned()))
+                }
+            });
+        conflicting(altered.await)
+    }
+
+    /// Puts another definition in the place of a table's or view's.
+    pub(super) async fn replace(&self, relation: &Relation, new: &schema::Relation) -> Done<()> {
+        let Place::Stored { name, schema } = &relation.place else {
+            return Err(not_ours(&relation.table.keyspace).into());
+        };
+        let (expected, new) = (schema.clone(), Bytes::from(new.encode()?));
+        let altered = self.service.store.alter_schema(name, move |stored| {
+            if *stored == expected {
+                Ok(new.clone())
+            } else {
+                Err(Error::Rejected(CHANGED.to_owned()))
+            }
+        });
+        conflicting(altered.await.map(|_| ()))
+    }
+
+    /// Whether a table or view of this name is there; refused unless that is allowed.
+    pub(super) fn is_there(
+        &self,
+        entry: &KeyspaceEntry,
+        name: &str,
+        is_allowed: bool,
+    ) -> Result<bool> {
+        if entry.relation(name).is_none() {
+            return Ok(false);
+        }
+        if is_allowed {
+            return Ok(true);
+        }
+        let keyspace = entry.keyspace.name.clone();
+        let message =
+            format!("Cannot add already existing table \"{name}\" to keyspace \"{keyspace}\"");
+        let table = name.to_owned();
+        Err(CqlError::new(
+            ErrorKind::AlreadyExists { keyspace, table },
+            message,
+        ))
+    }
+
+    /// Microseconds since 1970.
+    pub(super) fn now_us(&self) -> i64 {
+        let now_us = self.service.store.clock().now_ms().saturating_mul(1_000);
+        i64::try_from(now_us).unwrap_or(i64::MAX)
+    }
+}
+
+/// Said inside the core's change, where only text comes out; never shown.
+const CHANGED: &str = "the definition has changed meanwhile";
+
+/// What was found to have changed meanwhile is a conflict, which is tried again.
+fn conflicting(altered: tessera_core::Result<()>) -> Done<()> {
+    altered.map_err(|error| match error {
+        Error::Rejected(words) if words == CHANGED => Failure::Core(Error::Conflict),
+        error => Failure::Core(error),
+    })
+}
+
+/// Cassandra's own keyspaces are nobody's to change.
+pub(super) fn check_own(entry: &KeyspaceEntry) -> Result<()> {
+    if entry.is_system() {
+        return Err(not_ours(&entry.keyspace.name));
+    }
+    Ok(())
+}
+
+fn not_ours(keyspace: &str) -> CqlError {
+    CqlError::new(
+        ErrorKind::Unauthorized,
+        format!("{keyspace} keyspace is not user-modifiable."),
+    )
+}
+
+/// A table as it is stored, with the names of its views.
+pub(super) fn stored_table(relation: &Relation, table: schema::Table) -> schema::Relation {
+    schema::Relation::Table(table, relation.views.clone())
+}
+
+/// The container that a new table or view gets.
+pub(super) fn place(keyspace: &str, name: &str) -> tessera_core::name::ContainerName {
+    container_name(keyspace, name)
+}

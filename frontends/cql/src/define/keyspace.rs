@@ -1,0 +1,77 @@
+//! CREATE, ALTER and DROP KEYSPACE.
+
+use super::change::check_own;
+use super::{Definer, Done, changed, nothing, nothing_there};
+use crate::API;
+use crate::error::{CqlError, ErrorKind};
+use crate::schema::{Types, check_name, encode_keyspace, keyspace_options};
+use crate::statement::{CreateKeyspace, Properties, Resource};
+use crate::wire::{ChangeTarget, ChangeType};
+
+pub(super) async fn create(definer: &Definer<'_>, create: &CreateKeyspace) -> Done {
+    let name = &create.name;
+    check_name("Keyspace", name)?;
+    if let Some(entry) = definer.catalog.find(name) {
+        if create.if_not_exists {
+            return nothing();
+        }
+        check_own(entry)?;
+        let exists = ErrorKind::AlreadyExists {
+            keyspace: name.clone(),
+            table: String::new(),
+        };
+        let words = format!("Cannot add existing keyspace \"{name}\"");
+        return Err(CqlError::new(exists, words).into());
+    }
+    let keyspace = keyspace_options(name, None, &create.properties)?;
+    let bytes = encode_keyspace(&keyspace, &Types::new())?;
+    let store = &definer.service.store;
+    store.create_database(API, name, bytes.into()).await?;
+    let mut defined = changed(ChangeType::Created, name, ChangeTarget::Keyspace);
+    defined.created = vec![
+        Resource::Keyspace(name.clone()),
+        Resource::AllFunctionsIn(name.clone()),
+    ];
+    Ok(defined)
+}
+
+pub(super) async fn alter(
+    definer: &Definer<'_>,
+    name: &str,
+    if_exists: bool,
+    properties: &Properties,
+) -> Done {
+    let Some(entry) = definer.catalog.find(name) else {
+        return nothing_there(if_exists, format!("Keyspace '{name}' doesn't exist"));
+    };
+    check_own(entry)?;
+    let before = &entry.keyspace;
+    let keyspace = keyspace_options(name, Some(before), properties)?;
+    definer
+        .replace_keyspace(entry, &keyspace, &entry.types)
+        .await?;
+    let mut defined = changed(ChangeType::Updated, name, ChangeTarget::Keyspace);
+    let factor = |replication: &[(String, String)]| {
+        let factors = replication.iter().filter(|(key, _)| key != "class");
+        factors
+            .filter_map(|(_, value)| value.parse::<u64>().ok())
+            .sum::<u64>()
+    };
+    if factor(&before.replication) < factor(&keyspace.replication) {
+        defined.warnings.push(
+            "When increasing replication factor you need to run a full (-full) repair to \
+             distribute the data."
+                .to_owned(),
+        );
+    }
+    Ok(defined)
+}
+
+pub(super) async fn drop(definer: &Definer<'_>, name: &str, if_exists: bool) -> Done {
+    let Some(entry) = definer.catalog.find(name) else {
+        return nothing_there(if_exists, format!("Keyspace '{name}' doesn't exist"));
+    };
+    check_own(entry)?;
+    definer.service.store.drop_database(API, name).await?;
+    Ok(changed(ChangeType::Dropped, name, ChangeTarget::Keyspace))
+}

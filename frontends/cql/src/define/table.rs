@@ -1,0 +1,166 @@
+//! CREATE, ALTER and DROP TABLE.
+
+use bytes::Bytes;
+use tessera_core::definition::NewContainer;
+use tessera_core::provisioning::Throughput;
+
+use super::change::{place, stored_table};
+use super::{Definer, Done, changed, nothing, nothing_there, refuse};
+use crate::error::{CqlError, Result};
+use crate::ids::time_uuid;
+use crate::schema::{self, AlteredTable, Table, alter_table, create_table};
+use crate::statement::{
+    AlterTable, CreateTable, Properties, PropertyValue, QualifiedName, Resource,
+};
+use crate::types::{Native, parse_native};
+use crate::wire::{ChangeTarget, ChangeType};
+
+pub(super) async fn create(definer: &Definer<'_>, create: &CreateTable) -> Done {
+    let entry = definer.keyspace(&create.name)?;
+    let name = &create.name.name;
+    if definer.is_there(entry, name, create.if_not_exists)? {
+        return nothing();
+    }
+    let keyspace = &entry.keyspace.name;
+    if create.columns.iter().any(|column| column.mask.is_some()) {
+        return refuse(
+            "Cannot mask column because dynamic data masking is not enabled. You can enable it \
+             with the dynamic_data_masking_enabled property on cassandra.yaml",
+        );
+    }
+    let id = match given_id(&create.properties)? {
+        Some(id) => id,
+        None => time_uuid(definer.service.store.clock()),
+    };
+    let table = create_table(create, keyspace, &entry.types, id)?;
+    let throughput = match (throughput(&table)?, definer.throughput) {
+        (Some(throughput), _) => Some(throughput),
+        (None, Some(units)) => Some(Throughput::manual(units)?),
+        (None, None) => None,
+    };
+    let stored = schema::Relation::Table(table, Vec::new());
+    let new = NewContainer {
+        schema: Bytes::from(stored.encode()?),
+        requires_database: true,
+        ..NewContainer::default()
+    };
+    let store = &definer.service.store;
+    store.create_container(&place(keyspace, name), &new).await?;
+    if throughput.is_some() {
+        store.provision(&place(keyspace, name), throughput).await?;
+    }
+    let target = ChangeTarget::Table(name.clone());
+    let mut defined = changed(ChangeType::Created, keyspace, target);
+    defined.created.push(Resource::Table(QualifiedName {
+        keyspace: Some(keyspace.clone()),
+        name: name.clone(),
+    }));
+    Ok(defined)
+}
+
+/// The id that the statement gives, as DESCRIBE WITH INTERNALS prints it.
+fn given_id(properties: &Properties) -> Result<Option<[u8; 16]>> {
+    let given = properties.iter().find(|(name, _)| name == "id");
+    let Some((_, value)) = given else {
+        return Ok(None);
+    };
+    let invalid = || CqlError::configuration("Invalid table id");
+    let PropertyValue::Text(text) = value else {
+        return Err(invalid());
+    };
+    let bytes = parse_native(Native::Uuid, text).map_err(|_| invalid())?;
+    bytes.try_into().map(Some).map_err(|_| invalid())
+}
+
+/// What Cosmos DB lets tables ask for: request units per second, or the most of them.
+const MANUAL: &str = "cosmosdb_provisioned_throughput";
+const AUTOSCALE: &str = "cosmosdb_autoscale_max_throughput";
+
+/// The throughput that a table's options ask for.
+fn throughput(table: &Table) -> Result<Option<Throughput>> {
+    let units = |name: &str| {
+        let text = table.options.cosmos.get(name);
+        let number = text.map(|text| {
+            let invalid =
+                |_| CqlError::syntax(format!("Invalid integer value {text} for '{name}'"));
+            text.parse().map_err(invalid)
+        });
+        number.transpose()
+    };
+    if let Some(units) = units(AUTOSCALE)? {
+        return Ok(Some(Throughput::autoscale(units)?));
+    }
+    let manual = units(MANUAL)?.map(Throughput::manual);
+    Ok(manual.transpose()?)
+}
+
+pub(super) async fn alter(definer: &Definer<'_>, alter: &AlterTable) -> Done {
+    let Some((entry, relation)) = definer.find(&alter.name)? else {
+        let name = definer.full_name(&alter.name)?;
+        return nothing_there(alter.if_exists, format!("Table '{name}' doesn't exist"));
+    };
+    if relation.view.is_some() {
+        return refuse(
+            "Cannot use ALTER TABLE on a materialized view; use ALTER MATERIALIZED VIEW instead",
+        );
+    }
+    let views = entry.views_of(relation);
+    let before = AlteredTable {
+        table: Table::clone(&relation.table),
+        views: views
+            .iter()
+            .filter_map(|view| Some(schema::View::clone(view.view.as_ref()?)))
+            .collect(),
+    };
+    let now_us = definer.now_us();
+    let after = alter_table(before.clone(), &alter.action, &entry.types, now_us)?;
+    if after == before {
+        return nothing();
+    }
+    let throughput = match throughput(&after.table)? {
+        wanted if wanted == throughput(&before.table)? => None,
+        wanted => Some(wanted),
+    };
+    // Views first: a write to the table that knows a new column finds it there.
+    for ((old, new), relation) in before.views.iter().zip(after.views).zip(&views) {
+        if *old != new {
+            definer
+                .replace(relation, &schema::Relation::View(new))
+                .await?;
+        }
+    }
+    definer
+        .replace(relation, &stored_table(relation, after.table))
+        .await?;
+    if let Some(wanted) = throughput {
+        let container = place(&entry.keyspace.name, &alter.name.name);
+        let store = &definer.service.store;
+        store.provision(&container, wanted).await?;
+    }
+    let target = ChangeTarget::Table(alter.name.name.clone());
+    Ok(changed(ChangeType::Updated, &entry.keyspace.name, target))
+}
+
+pub(super) async fn drop(definer: &Definer<'_>, name: &QualifiedName, if_exists: bool) -> Done {
+    let Some((entry, relation)) = definer.find(name)? else {
+        let name = definer.full_name(name)?;
+        return nothing_there(if_exists, format!("Table '{name}' doesn't exist"));
+    };
+    if relation.view.is_some() {
+        return refuse(
+            "Cannot use DROP TABLE on a materialized view. Please use DROP MATERIALIZED VIEW \
+             instead.",
+        );
+    }
+    if !relation.views.is_empty() {
+        return refuse(format!(
+            "Cannot drop a table when materialized views still depend on it ({})",
+            relation.views.join(", ")
+        ));
+    }
+    let keyspace = &entry.keyspace.name;
+    let store = &definer.service.store;
+    store.drop_container(&place(keyspace, &name.name)).await?;
+    let target = ChangeTarget::Table(name.name.clone());
+    Ok(changed(ChangeType::Dropped, keyspace, target))
+}

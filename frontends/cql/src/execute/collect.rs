@@ -1,0 +1,440 @@
+//! What becomes of rows that were found: filtered, grouped, sorted, counted, and written down.
+
+use std::borrow::Cow;
+
+use bytes::Bytes;
+use tessera_core::clock::Clock;
+
+use super::evaluate::{Given, Scope};
+use super::line::Line;
+use super::paging::PagingState;
+use super::reader::{Flow, Place, Sink};
+use crate::error::Result;
+use crate::functions::Accumulator;
+use crate::plan::{Expression, Select};
+use crate::schema::Table;
+use crate::types::{column_json, compare, to_json};
+use crate::wire::{Metadata, Rows};
+
+/// How many rows may be given.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Limits {
+    pub(super) rows: u32,
+    pub(super) per_partition: u32,
+    pub(super) page: u32,
+}
+
+/// The cells of a row of the result.
+type Cells = Vec<Option<Vec<u8>>>;
+
+/// Takes the rows of a SELECT.
+pub(super) struct Collector<'a> {
+    ground: Ground<'a>,
+    select: &'a Select,
+    limits: Limits,
+    rows: Rows,
+    /// Rows that must be sorted before they are written, with what they are sorted by.
+    unsorted: Vec<(Cells, Cells)>,
+    group: Option<Group>,
+    /// The last row that belongs to what was given.
+    last: Option<(Bytes, Bytes)>,
+    /// How many rows of its partition had been given with it.
+    last_count: u32,
+    /// Rows given of the partition that is being read.
+    partition: Bytes,
+    in_partition: u32,
+    is_full: bool,
+    /// Where the page of the index began that is being read.
+    pub(super) index_page: Bytes,
+}
+
+/// What all rows of a SELECT are looked at with.
+#[derive(Clone, Copy)]
+struct Ground<'a> {
+    table: &'a Table,
+    given: &'a [Given<'a>],
+    clock: &'a Clock,
+    now: i64,
+}
+
+impl<'a> Ground<'a> {
+    fn scope<'s>(self, line: Option<&'s Line<'s>>, aggregates: &'s [Option<Vec<u8>>]) -> Scope<'s>
+    where
+        'a: 's,
+    {
+        Scope {
+            table: self.table,
+            given: self.given,
+            clock: self.clock,
+            now: self.now,
+            line,
+            aggregates,
+        }
+    }
+}
+
+/// Rows that are put together.
+struct Group {
+    partition: Bytes,
+    key: Cells,
+    /// The values of the first row.
+    first: Cells,
+    /// What the selection gives of the first row, where it needs no aggregate.
+    items: Cells,
+    states: Vec<Accumulator>,
+}
+
+impl<'a> Collector<'a> {
+    pub(super) fn new(
+        select: &'a Select,
+        scope: &Scope<'a>,
+        limits: Limits,
+        after: Option<&PagingState>,
+    ) -> Self {
+        let remaining = after.map_or(limits.rows, |state| state.remaining.min(limits.rows));
+        Self {
+            ground: Ground {
+                table: select.table(),
+                given: scope.given,
+                clock: scope.clock,
+                now: scope.now,
+            },
+            select,
+            limits: Limits {
+                rows: remaining,
+                // What all rows of a partition share comes once.
+                per_partition: if select.is_distinct {
+                    1
+                } else {
+                    limits.per_partition
+                },
+                ..limits
+            },
+            rows: Rows::new(Metadata::of(select.selection.columns.clone())),
+            unsorted: Vec::new(),
+            group: None,
+            last: after.map(|state| (state.partition.clone(), state.row.clone())),
+            partition: after
+                .map(|state| state.partition.clone())
+                .unwrap_or_default(),
+            in_partition: after.map_or(0, |state| state.in_partition),
+            last_count: after.map_or(0, |state| state.in_partition),
+            is_full: false,
+            index_page: after.map(|state| state.index.clone()).unwrap_or_default(),
+        }
+    }
+
+    /// How many rows are wanted, as far as that is known.
+    pub(super) fn most(&self) -> usize {
+        if self.select.is_grouped || !self.select.route.filters.is_empty() {
+            return usize::MAX;
+        }
+        let most = self.limits.rows.min(self.limits.page).saturating_add(1);
+        usize::try_from(most).unwrap_or(usize::MAX)
+    }
+
+    fn given_rows(&self) -> u32 {
+        u32::try_from(self.rows.len() + self.unsorted.len()).unwrap_or(u32::MAX)
+    }
+
+    /// Whether another row of the result would be one too many, for the page or for all.
+    fn has_enough(&self) -> bool {
+        let given = self.given_rows();
+        given >= self.limits.rows || given >= self.limits.page
+    }
+
+    fn plain(&mut self, place: &Place<'_>, line: &Line<'_>) -> Result<Flow> {
+        if self.has_enough() {
+            self.is_full = true;
+            return Ok(Flow::Stop);
+        }
+        let cells = {
+            let scope = self.ground.scope(Some(line), &[]);
+            let cells: Result<Vec<Option<Cow<'_, [u8]>>>> = self
+                .select
+                .selection
+                .items
+                .iter()
+                .map(|item| scope.evaluate(item))
+                .collect();
+            cells?
+        };
+        if self.select.sort.is_empty() {
+            match &self.select.selection.json {
+                None => self.rows.push(cells.iter().map(|cell| cell.as_deref())),
+                Some(names) => {
+                    let text = json_row(names, &cells)?;
+                    self.rows.push([Some(text.as_bytes())]);
+                }
+            }
+        } else {
+            let key = |(column, _): &(usize, bool)| line.values.get(*column).cloned().flatten();
+            let keys = self
+                .select
+                .sort
+                .iter()
+                .map(|by| key(by).map(Cow::into_owned))
+                .collect();
+            let owned = cells
+                .into_iter()
+                .map(|cell| cell.map(Cow::into_owned))
+                .collect();
+            self.unsorted.push((keys, owned));
+        }
+        self.in_partition += 1;
+        self.last_count = self.in_partition;
+        self.last = Some((place.partition.clone(), place.row.clone()));
+        Ok(self.after_row())
+    }
+
+    fn after_row(&self) -> Flow {
+        if self.in_partition >= self.limits.per_partition {
+            Flow::NextPartition
+        } else {
+            Flow::More
+        }
+    }
+
+    fn grouped(&mut self, place: &Place<'_>, line: &Line<'_>) -> Result<Flow> {
+        let key: Cells = {
+            let scope = self.ground.scope(Some(line), &[]);
+            let values: Result<Vec<Option<Cow<'_, [u8]>>>> = self
+                .select
+                .group_by
+                .iter()
+                .map(|group| scope.evaluate(&group.expression))
+                .collect();
+            values?
+                .into_iter()
+                .map(|value| value.map(Cow::into_owned))
+                .collect()
+        };
+        let is_new = match &self.group {
+            None => true,
+            Some(group) => {
+                !self.select.group_by.is_empty()
+                    && (group.partition != place.partition || group.key != key)
+            }
+        };
+        if is_new {
+            let is_same_partition = self
+                .group
+                .as_ref()
+                .is_some_and(|group| group.partition == place.partition);
+            self.end_group()?;
+            if !is_same_partition && self.partition != *place.partition {
+                self.in_partition = 0;
+            }
+            if self.has_enough() && !self.select.group_by.is_empty() {
+                self.is_full = true;
+                return Ok(Flow::Stop);
+            }
+            if self.in_partition >= self.limits.per_partition {
+                return Ok(Flow::NextPartition);
+            }
+            self.group = Some(self.new_group(place, line, key)?);
+        }
+        let select = self.select;
+        if let Some(mut group) = self.group.take() {
+            for ((aggregate, of), state) in select.aggregates.iter().zip(&mut group.states) {
+                match of {
+                    None => aggregate.add(state, Some(&[]))?,
+                    Some(of) => {
+                        let scope = self.ground.scope(Some(line), &[]);
+                        aggregate.add(state, scope.evaluate(of)?.as_deref())?;
+                    }
+                }
+            }
+            self.group = Some(group);
+        }
+        self.partition = place.partition.clone();
+        self.last = Some((place.partition.clone(), place.row.clone()));
+        Ok(if select.is_distinct {
+            Flow::NextPartition
+        } else {
+            Flow::More
+        })
+    }
+
+    fn new_group(&self, place: &Place<'_>, line: &Line<'_>, key: Cells) -> Result<Group> {
+        let scope = self.ground.scope(Some(line), &[]);
+        let mut items = Vec::with_capacity(self.select.selection.items.len());
+        for item in &self.select.selection.items {
+            let value = if has_aggregate(item) {
+                None
+            } else {
+                scope.evaluate(item)?.map(Cow::into_owned)
+            };
+            items.push(value);
+        }
+        let owned = |value: &Option<Cow<'_, [u8]>>| value.as_deref().map(<[u8]>::to_vec);
+        Ok(Group {
+            partition: place.partition.clone(),
+            key,
+            first: line.values.iter().map(owned).collect(),
+            items,
+            states: vec![Accumulator::default(); self.select.aggregates.len()],
+        })
+    }
+
+    /// Writes down the group that is open.
+    fn end_group(&mut self) -> Result<()> {
+        let Some(group) = self.group.take() else {
+            return Ok(());
+        };
+        let select = self.select;
+        let results: Result<Cells> = select
+            .aggregates
+            .iter()
+            .zip(&group.states)
+            .map(|((aggregate, _), state)| aggregate.finish(state))
+            .collect();
+        let results = results?;
+        let line = Line {
+            values: group
+                .first
+                .iter()
+                .map(|value| value.as_deref().map(Cow::Borrowed))
+                .collect(),
+            ..Line::default()
+        };
+        let mut cells: Vec<Option<Vec<u8>>> = Vec::with_capacity(group.items.len());
+        for (item, value) in select.selection.items.iter().zip(&group.items) {
+            cells.push(if has_aggregate(item) {
+                let scope = self.ground.scope(Some(&line), &results);
+                scope.evaluate(item)?.map(Cow::into_owned)
+            } else {
+                value.clone()
+            });
+        }
+        self.push_cells(&cells)?;
+        self.in_partition += 1;
+        self.last_count = self.in_partition;
+        Ok(())
+    }
+
+    fn push_cells(&mut self, cells: &[Option<Vec<u8>>]) -> Result<()> {
+        match &self.select.selection.json {
+            None => self.rows.push(cells.iter().map(Option::as_deref)),
+            Some(names) => {
+                let borrowed: Vec<Option<Cow<'_, [u8]>>> = cells
+                    .iter()
+                    .map(|cell| cell.as_deref().map(Cow::Borrowed))
+                    .collect();
+                let text = json_row(names, &borrowed)?;
+                self.rows.push([Some(text.as_bytes())]);
+            }
+        }
+        Ok(())
+    }
+
+    /// The rows of the page, and where the next one begins.
+    pub(super) fn finish(mut self) -> Result<Rows> {
+        let is_aggregate = self.select.is_grouped && self.select.group_by.is_empty();
+        if is_aggregate && self.group.is_none() {
+            // Aggregates of no rows are a row.
+            let nothing = Bytes::new();
+            let place = Place {
+                partition: &nothing,
+                row: &nothing,
+            };
+            let line = Line {
+                values: vec![None; self.select.table().columns.len()],
+                ..Line::default()
+            };
+            self.group = Some(self.new_group(&place, &line, Vec::new())?);
+        }
+        if !self.is_full {
+            self.end_group()?;
+        }
+        self.sort()?;
+        let given = self.given_rows();
+        let remaining = self.limits.rows.saturating_sub(given);
+        if self.is_full && remaining > 0 {
+            let (partition, row) = self.last.clone().unwrap_or_default();
+            let state = PagingState {
+                partition,
+                row,
+                in_partition: self.last_count,
+                remaining,
+                index: self.index_page.clone(),
+            };
+            self.rows.metadata.paging_state = Some(state.encode());
+        }
+        Ok(self.rows)
+    }
+
+    fn sort(&mut self) -> Result<()> {
+        let mut unsorted = std::mem::take(&mut self.unsorted);
+        let columns = &self.select.table().columns;
+        unsorted.sort_by(|(left, _), (right, _)| {
+            let mut orders = self.select.sort.iter().zip(left.iter().zip(right)).map(
+                |((column, is_descending), (left, right))| {
+                    let order = match (left, right, columns.get(*column)) {
+                        (Some(left), Some(right), Some(column)) => {
+                            compare(&column.data_type, left, right)
+                        }
+                        _ => left.is_some().cmp(&right.is_some()),
+                    };
+                    if *is_descending {
+                        order.reverse()
+                    } else {
+                        order
+                    }
+                },
+            );
+            orders
+                .find(|order| order.is_ne())
+                .unwrap_or(std::cmp::Ordering::Equal)
+        });
+        for (_, cells) in unsorted {
+            self.push_cells(&cells)?;
+        }
+        Ok(())
+    }
+}
+
+impl Sink for Collector<'_> {
+    fn take(&mut self, place: &Place<'_>, line: &Line<'_>) -> Result<Flow> {
+        let select = self.select;
+        if !select.route.filters.is_empty() {
+            let scope = self.ground.scope(Some(line), &[]);
+            if !scope.passes(select.table(), &select.route.filters)? {
+                return Ok(Flow::More);
+            }
+        }
+        if select.is_grouped {
+            return self.grouped(place, line);
+        }
+        if self.partition != *place.partition {
+            self.partition = place.partition.clone();
+            self.in_partition = 0;
+        }
+        if self.in_partition >= self.limits.per_partition {
+            return Ok(Flow::NextPartition);
+        }
+        self.plain(place, line)
+    }
+}
+
+fn has_aggregate(item: &Expression) -> bool {
+    let mut found = false;
+    item.walk(&mut |inner| found |= matches!(inner, Expression::Aggregate(_)));
+    found
+}
+
+/// A row as an object of JSON.
+fn json_row(
+    names: &[(String, crate::types::DataType)],
+    cells: &[Option<Cow<'_, [u8]>>],
+) -> Result<String> {
+    let mut entries = Vec::with_capacity(names.len());
+    for ((name, data_type), cell) in names.iter().zip(cells) {
+        let value = match cell {
+            None => "null".to_owned(),
+            Some(value) => to_json(data_type, value)?,
+        };
+        entries.push(format!("{}: {value}", column_json(name)));
+    }
+    Ok(format!("{{{}}}", entries.join(", ")))
+}

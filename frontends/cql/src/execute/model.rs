@@ -1,0 +1,182 @@
+//! What the core must know of rows: where they lie, and what secondary indexes hold of them.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use bytes::Bytes;
+use tessera_core::definition::{Definition, IndexDefinition};
+use tessera_core::item::Item;
+use tessera_core::key::StorageId;
+use tessera_core::locator::Locator;
+use tessera_core::model::{IndexEntry, Model, bounded_value};
+use tessera_core::{Error, Result};
+
+use super::keys::{RECORD_KEY, key_components};
+use super::line::{is_visible, value_of};
+use crate::row::{Deletion, PartitionRecord, Row, StoredRow};
+use crate::schema::{Column, ColumnKind, Index, Relation, Table};
+use crate::statement::IndexTargetKind;
+use crate::types::{DataType, list_elements, map_entries, put_ascending};
+
+/// Before all times: nothing has ended yet. Who reads an index asks the rows themselves.
+const BEFORE_ALL: i64 = i64::MIN;
+
+/// A table as its bytes say it is.
+type Known = (Bytes, Arc<Table>);
+
+/// The model of rows.
+#[derive(Default)]
+pub struct CqlModel {
+    /// The tables that were met, so that their bytes are read once.
+    tables: Mutex<HashMap<StorageId, Known>>,
+}
+
+impl CqlModel {
+    fn table(&self, definition: &Definition) -> Result<Arc<Table>> {
+        let mut tables = self.tables.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((schema, table)) = tables.get(&definition.storage)
+            && *schema == definition.schema
+        {
+            return Ok(Arc::clone(table));
+        }
+        let relation =
+            Relation::decode(&definition.schema).map_err(|error| Error::Corrupt(error.message))?;
+        let table = Arc::new(relation.table().clone());
+        let known = (definition.schema.clone(), Arc::clone(&table));
+        tables.insert(definition.storage, known);
+        Ok(table)
+    }
+}
+
+impl Model for CqlModel {
+    fn index_entries(
+        &self,
+        definition: &Definition,
+        indexes: &[IndexDefinition],
+        item: &Item,
+    ) -> Result<Vec<IndexEntry>> {
+        let table = self.table(definition)?;
+        let mut entries = Vec::new();
+        for core_index in indexes {
+            let index = table
+                .indexes
+                .iter()
+                .find(|index| index.name == core_index.name);
+            let Some((index, column)) =
+                index.and_then(|index| Some((index, table.column(&index.column)?)))
+            else {
+                continue;
+            };
+            for value in values(&table, column, index, item)? {
+                entries.push(IndexEntry {
+                    index: core_index.id,
+                    value: bounded_value(value.into()),
+                    covered: Bytes::new(),
+                });
+            }
+        }
+        Ok(entries)
+    }
+
+    fn relocate(&self, _target: &Definition, item: &Item) -> Result<Locator> {
+        Ok(item.locator.clone())
+    }
+}
+
+/// The values that an index has of an item.
+fn values(table: &Table, column: &Column, index: &Index, item: &Item) -> Result<Vec<Vec<u8>>> {
+    let damaged = || Error::Corrupt("a row cannot be read".into());
+    if item.locator.row_key == RECORD_KEY {
+        if column.kind != ColumnKind::Static {
+            return Ok(Vec::new());
+        }
+        let record = PartitionRecord::decode(&item.body).ok_or_else(damaged)?;
+        return Ok(of_cells(
+            table,
+            column,
+            index,
+            &record.statics,
+            record.deletion,
+        ));
+    }
+    if column.kind == ColumnKind::Static {
+        return Ok(Vec::new());
+    }
+    let stored = StoredRow::decode(&item.body).ok_or_else(damaged)?;
+    let keys = table.partition_key().count();
+    let place = table
+        .columns
+        .iter()
+        .position(|other| other.name == column.name);
+    let place = place.unwrap_or(usize::MAX);
+    if !column.is_key() {
+        return Ok(of_cells(table, column, index, &stored.row, Deletion::NONE));
+    }
+    if !is_visible(&stored.row, Deletion::NONE, BEFORE_ALL) {
+        return Ok(Vec::new());
+    }
+    let components = key_components(&item.locator.partition_key, keys);
+    let value = match components.get(place) {
+        Some(component) => Some(*component),
+        None => stored.clustering.get(place - keys).map(Vec::as_slice),
+    };
+    Ok(value.map_or_else(Vec::new, |value| of_value(column, index, value)))
+}
+
+fn of_cells(
+    table: &Table,
+    column: &Column,
+    index: &Index,
+    row: &Row,
+    deletion: Deletion,
+) -> Vec<Vec<u8>> {
+    let value = value_of(table, column, row, deletion.max(row.deletion), BEFORE_ALL);
+    value.map_or_else(Vec::new, |value| of_value(column, index, &value))
+}
+
+fn of_value(column: &Column, index: &Index, value: &[u8]) -> Vec<Vec<u8>> {
+    let one = |first: &[u8], second: &[u8]| index_value(column, index.kind, first, second);
+    match (index.kind, &column.data_type) {
+        (IndexTargetKind::Simple | IndexTargetKind::Full, _) => vec![one(value, &[])],
+        (_, DataType::Map { .. }) => {
+            let entries = map_entries(value).unwrap_or_default().into_iter();
+            entries
+                .map(|(key, value)| match index.kind {
+                    IndexTargetKind::Keys => one(key, &[]),
+                    IndexTargetKind::Entries => one(key, value),
+                    _ => one(value, &[]),
+                })
+                .collect()
+        }
+        _ => {
+            let elements = list_elements(value, "list").unwrap_or_default().into_iter();
+            elements.map(|element| one(element, &[])).collect()
+        }
+    }
+}
+
+/// A value as an index holds it: of entries, the key and then the value.
+pub(super) fn index_value(
+    column: &Column,
+    kind: IndexTargetKind,
+    first: &[u8],
+    second: &[u8],
+) -> Vec<u8> {
+    let mut out = Vec::new();
+    match (kind, &column.data_type) {
+        (IndexTargetKind::Keys, DataType::Map { key, .. }) => put_ascending(&mut out, key, first),
+        (IndexTargetKind::Entries, DataType::Map { key, value, .. }) => {
+            put_ascending(&mut out, key, first);
+            put_ascending(&mut out, value, second);
+        }
+        (IndexTargetKind::Values, DataType::Map { value, .. }) => {
+            put_ascending(&mut out, value, first);
+        }
+        (
+            IndexTargetKind::Values,
+            DataType::List { element, .. } | DataType::Set { element, .. },
+        ) => put_ascending(&mut out, element, first),
+        (_, data_type) => put_ascending(&mut out, data_type, first),
+    }
+    out
+}

@@ -1,0 +1,307 @@
+//! SELECT: rows are read in order, filtered, put together and cut into pages.
+
+use bytes::Bytes;
+use tessera_core::continuation::Continuation;
+use tessera_core::model::bounded_value;
+use tessera_core::reading::IndexSpan;
+
+use super::collect::{Collector, Limits};
+use super::evaluate::{Scope, bind};
+use super::line::{Lens, Line};
+use super::model::index_value;
+use super::paging::PagingState;
+use super::reader::{Flow, IndexSink, Place as RowPlace, Reader, Sink, Slice};
+use super::{Answer, Context, Outcome, now_of};
+use crate::catalog::Place;
+use crate::error::{CqlError, Result};
+use crate::failure::Failure;
+use crate::plan::{ClusteringTest, Expression, Partitions, Plan, Select, Test, TokenRange};
+use crate::system;
+
+/// Runs a SELECT.
+pub(super) async fn select(
+    plan: &Plan,
+    select: &Select,
+    context: &Context<'_>,
+) -> std::result::Result<Answer, Failure> {
+    let given = bind(&plan.variables, context.values)?;
+    let clock = context.service.store.clock();
+    let scope = Scope {
+        table: select.table(),
+        given: &given,
+        clock,
+        now: now_of(context),
+        line: None,
+        aggregates: &[],
+    };
+    let limits = limits(select, context, &scope)?;
+    let after = context.paging_state.map(PagingState::decode).transpose()?;
+    let mut collector = Collector::new(select, &scope, limits, after.as_ref());
+    let mut charge = tessera_core::throughput::Charge::default();
+    match &select.relation.place {
+        Place::Computed => computed(select, context, &scope, &mut collector).await?,
+        Place::Stored { name, .. } => {
+            let mut transaction = context.service.store.begin().await?;
+            let container = transaction.container(name).await?;
+            if !select.relation.is_in_force(&container) {
+                return Err(Failure::Stale);
+            }
+            let mut reader = Reader {
+                transaction: &mut transaction,
+                container,
+                lens: Lens {
+                    table: select.table(),
+                    needed: &select.needed,
+                    now: scope.now,
+                },
+                shows_statics: select.shows_statics || select.is_distinct,
+                most: collector.most(),
+            };
+            read(select, &scope, &mut reader, after.as_ref(), &mut collector).await?;
+            charge = transaction.meter().charge();
+        }
+    }
+    Ok(Answer {
+        outcome: Outcome::Rows(collector.finish()?),
+        charge,
+        warnings: Vec::new(),
+    })
+}
+
+fn limits(select: &Select, context: &Context<'_>, scope: &Scope<'_>) -> Result<Limits> {
+    let limit = |expression: &Option<Expression>, words: &str, name: &str| {
+        let Some(expression) = expression else {
+            return Ok(None);
+        };
+        if scope.is_unset(expression) {
+            return Ok(None);
+        }
+        let scope = Scope { ..*scope };
+        let value = scope.evaluate(expression)?;
+        let Some(value) = value else {
+            return Err(CqlError::invalid(format!("Invalid null value of {name}")));
+        };
+        let count = value.as_ref().try_into().map_or(0, i32::from_be_bytes);
+        match u32::try_from(count) {
+            Ok(count) if count > 0 => Ok(Some(count)),
+            _ => Err(CqlError::invalid(format!(
+                "{words} must be strictly positive"
+            ))),
+        }
+    };
+    let page_size = context
+        .page_size
+        .and_then(|size| u32::try_from(size).ok())
+        .filter(|n| *n > 0);
+    if !select.sort.is_empty() && page_size.is_some() && !select.is_grouped {
+        return Err(CqlError::invalid(
+            "Cannot page queries with both ORDER BY and a IN restriction on the partition key; you \
+             must either remove the ORDER BY or the IN and sort client side, or disable paging for \
+             this query",
+        ));
+    }
+    Ok(Limits {
+        rows: limit(&select.limit, "LIMIT", "limit")?.unwrap_or(u32::MAX),
+        per_partition: limit(
+            &select.per_partition_limit,
+            "PER PARTITION LIMIT",
+            "per_partition_limit",
+        )?
+        .unwrap_or(u32::MAX),
+        page: page_size.unwrap_or(u32::MAX),
+    })
+}
+
+/// Reads what is stored.
+async fn read(
+    select: &Select,
+    scope: &Scope<'_>,
+    reader: &mut Reader<'_>,
+    after: Option<&PagingState>,
+    collector: &mut Collector<'_>,
+) -> Result<()> {
+    let place = after.map(|state| (&state.partition, &state.row));
+    if let Some((index, filter)) = &select.route.index {
+        let value = index_wanted(select, scope, *filter)?;
+        let definition = reader.container.definition.index(&index.name);
+        let Some(id) = definition.map(|definition| definition.id) else {
+            return Err(CqlError::invalid(format!(
+                "The secondary index '{}' is not yet available",
+                index.name
+            )));
+        };
+        let span = IndexSpan::equal(id, bounded_value(value.into()));
+        let start = after
+            .map(|state| &state.index)
+            .filter(|start| !start.is_empty());
+        let start = start.map(|start| Continuation::decode(start)).transpose()?;
+        return reader.indexed(&span, start, place, collector).await;
+    }
+    match &select.route.partitions {
+        Partitions::All => reader.tokens((i64::MIN, i64::MAX), place, collector).await,
+        Partitions::Tokens(range) => match token_bounds(scope, range)? {
+            Some(bounds) => reader.tokens(bounds, place, collector).await,
+            None => Ok(()),
+        },
+        Partitions::Keys(choices, tokens) => {
+            let keys = scope.partition_keys(select.table(), choices)?;
+            let bounds = match tokens {
+                None => Some((i64::MIN, i64::MAX)),
+                Some(range) => token_bounds(scope, range)?,
+            };
+            let Some((first, last)) = bounds else {
+                return Ok(());
+            };
+            let ranges = scope.ranges(select.table(), &select.route.clustering)?;
+            let mut is_behind = place.is_none();
+            for key in &keys {
+                let token = tessera_core::hash::murmur3::token(key);
+                if !(first..=last).contains(&token) {
+                    continue;
+                }
+                let is_here = place.is_some_and(|(partition, _)| partition == key);
+                if !is_behind && !is_here {
+                    continue;
+                }
+                is_behind = true;
+                let slice = Slice {
+                    key,
+                    ranges: &ranges,
+                    is_whole: is_whole(select),
+                    is_reversed: select.is_reversed,
+                    after: place.filter(|_| is_here).map(|(_, row)| row),
+                };
+                if reader.partition(&slice, collector).await? == Flow::Stop {
+                    break;
+                }
+            }
+            Ok(())
+        }
+    }
+}
+
+/// Whether the clustering columns are all known.
+fn is_whole(select: &Select) -> bool {
+    let steps = &select.route.clustering;
+    let is_slice = |test: &ClusteringTest| matches!(test, ClusteringTest::Slice { .. });
+    let count: usize = steps.iter().map(|step| step.count).sum();
+    !steps.iter().any(|step| is_slice(&step.test)) && count == select.table().clustering().count()
+}
+
+/// The first and the last token of a range; none if nothing is in it.
+fn token_bounds(scope: &Scope<'_>, range: &TokenRange) -> Result<Option<(i64, i64)>> {
+    let token = |bound: &Option<(Expression, bool)>| -> Result<Option<(i64, bool)>> {
+        let Some((expression, is_inclusive)) = bound else {
+            return Ok(None);
+        };
+        let scope = Scope { ..*scope };
+        let value = scope.required(expression, "partition key token")?;
+        let token = value
+            .as_ref()
+            .try_into()
+            .map_or(i64::MIN, i64::from_be_bytes);
+        Ok(Some((token, *is_inclusive)))
+    };
+    let first = match token(&range.lower)? {
+        None => i64::MIN,
+        Some((token, true)) => token,
+        Some((token, false)) => match token.checked_add(1) {
+            Some(next) => next,
+            None => return Ok(None),
+        },
+    };
+    // The smallest token is behind all others as an end: so rings close.
+    let last = match token(&range.upper)? {
+        None | Some((i64::MIN, _)) => i64::MAX,
+        Some((token, true)) => token,
+        Some((token, false)) => token - 1,
+    };
+    Ok((first <= last).then_some((first, last)))
+}
+
+/// The value that is looked up in an index.
+fn index_wanted(select: &Select, scope: &Scope<'_>, filter: usize) -> Result<Vec<u8>> {
+    let (Some(filter), Some((index, _))) = (select.route.filters.get(filter), &select.route.index)
+    else {
+        return Ok(Vec::new());
+    };
+    let scope = Scope { ..*scope };
+    let name = &index.column;
+    let column = select.table().columns.get(filter.column);
+    let Some(column) = column else {
+        return Ok(Vec::new());
+    };
+    Ok(match &filter.test {
+        Test::Compare(_, value) | Test::Contains(value) | Test::ContainsKey(value) => {
+            let value = scope.required(value, name)?;
+            index_value(column, index.kind, &value, &[])
+        }
+        Test::Entry(key, _, value) => {
+            let (key, value) = (scope.required(key, name)?, scope.required(value, name)?);
+            index_value(column, index.kind, &key, &value)
+        }
+        _ => Vec::new(),
+    })
+}
+
+/// Gives the rows of a table that is computed.
+async fn computed(
+    select: &Select,
+    context: &Context<'_>,
+    scope: &Scope<'_>,
+    collector: &mut Collector<'_>,
+) -> Result<()> {
+    let table = select.table();
+    let rows = system::rows(context.service, &table.keyspace, &table.name).await?;
+    let keys = match &select.route.partitions {
+        Partitions::Keys(choices, _) => Some(scope.partition_keys(table, choices)?),
+        _ => None,
+    };
+    let ranges = scope.ranges(table, &select.route.clustering)?;
+    let keyed = super::computed::keyed(table, rows);
+    let after = context.paging_state.map(PagingState::decode).transpose()?;
+    let mut rows = super::computed::ordered(keyed, keys.as_deref(), select.is_reversed);
+    rows.retain(|row| ranges.iter().any(|range| range.contains(&row.clustering)));
+    let mut is_behind = after.is_none();
+    let mut skipped: Option<Bytes> = None;
+    for row in &rows {
+        let row_key = super::keys::row_key(&row.clustering);
+        if !is_behind {
+            is_behind = after
+                .as_ref()
+                .is_some_and(|after| after.partition == row.partition && after.row == row_key);
+            continue;
+        }
+        if skipped.as_ref() == Some(&row.partition) {
+            continue;
+        }
+        let line = Line {
+            values: row
+                .cells
+                .iter()
+                .map(|cell| cell.as_deref().map(std::borrow::Cow::Borrowed))
+                .collect(),
+            ..Line::default()
+        };
+        let place = RowPlace {
+            partition: &row.partition,
+            row: &row_key,
+        };
+        match collector.take(&place, &line)? {
+            Flow::More => {}
+            Flow::NextPartition => skipped = Some(row.partition.clone()),
+            Flow::Stop => break,
+        }
+    }
+    Ok(())
+}
+
+impl IndexSink for Collector<'_> {
+    fn begin_page(&mut self, start: Option<&Continuation>) {
+        self.index_page = start.map(Continuation::encode).unwrap_or_default();
+    }
+
+    fn rows(&mut self) -> &mut dyn Sink {
+        self
+    }
+}

@@ -1,0 +1,144 @@
+//! Relations that cannot be, alone or together with others on the same columns.
+
+use super::restriction::{ClusteringTest, Restrictions, Test};
+use crate::error::{CqlError, Result};
+use crate::schema::{Column, Table};
+use crate::statement::{Comparator, Term, quoted};
+use crate::types::{DataType, Native};
+
+fn refuse<T>(words: impl Into<String>) -> Result<T> {
+    Err(CqlError::invalid(words))
+}
+
+pub(super) fn check_comparison(
+    column: &Column,
+    comparator: Comparator,
+    value: &Term,
+) -> Result<()> {
+    let (name, symbol) = (&column.name, comparator.symbol());
+    if comparator == Comparator::NotEqual {
+        return refuse(format!(
+            "Unsupported \"!=\" relation: {} != {value}",
+            quoted(name)
+        ));
+    }
+    check_multi_cell(column, symbol)?;
+    let is_slice = comparator != Comparator::Equal;
+    if is_slice
+        && column
+            .data_type
+            .any(&|inner| *inner == DataType::Native(Native::Duration))
+    {
+        let on = match &column.data_type {
+            DataType::Tuple(_) => "tuples containing durations",
+            DataType::User { .. } => "UDTs containing durations",
+            DataType::Native(_) => "duration columns",
+            _ => "collections containing durations",
+        };
+        return refuse(format!("Slice restrictions are not supported on {on}"));
+    }
+    Ok(())
+}
+
+pub(super) fn check_multi_cell(column: &Column, symbol: &str) -> Result<()> {
+    let (name, data_type) = (&column.name, &column.data_type);
+    match data_type {
+        _ if !data_type.is_multi_cell() => Ok(()),
+        DataType::User { .. } => refuse(format!(
+            "Non-frozen UDT column '{name}' ({data_type}) cannot be restricted by any relation"
+        )),
+        _ => refuse(format!(
+            "Collection column '{name}' ({data_type}) cannot be restricted by a '{symbol}' relation"
+        )),
+    }
+}
+
+/// A column is restricted by one `=` or IN, or by one bound at each end.
+pub(super) fn check_repeats(table: &Table, restrictions: &Restrictions) -> Result<()> {
+    let name = |place: usize| {
+        let column = table.columns.get(place);
+        column.map_or(String::new(), |column| column.name.clone())
+    };
+    for (index, filter) in restrictions.filters.iter().enumerate() {
+        let earlier = restrictions.filters.iter().take(index);
+        for other in earlier.filter(|other| other.column == filter.column) {
+            check_pair(&name(filter.column), &filter.test, &other.test)?;
+        }
+    }
+    let first = table.partition_key().count();
+    for (index, step) in restrictions.together.iter().enumerate() {
+        let span = first + step.start..first + step.start + step.count;
+        let single = restrictions
+            .filters
+            .iter()
+            .find(|filter| span.contains(&filter.column));
+        if let Some(single) = single {
+            let is_slice = matches!(step.test, ClusteringTest::Slice { .. });
+            let words = if is_slice && matches!(single.test, Test::Compare(..)) {
+                "cannot be restricted by both a tuple notation inequality and a single column \
+                 inequality"
+            } else {
+                "cannot be restricted by more than one relation"
+            };
+            return refuse(format!("Column \"{}\" {words}", name(single.column)));
+        }
+        for other in restrictions.together.iter().take(index) {
+            let overlaps =
+                other.start < step.start + step.count && step.start < other.start + other.count;
+            let are_slices = matches!(step.test, ClusteringTest::Slice { .. })
+                && matches!(other.test, ClusteringTest::Slice { .. });
+            let same_end = match (&step.test, &other.test) {
+                (
+                    ClusteringTest::Slice { lower, upper },
+                    ClusteringTest::Slice {
+                        lower: other_lower,
+                        upper: other_upper,
+                    },
+                ) => {
+                    (lower.is_some() && other_lower.is_some())
+                        || (upper.is_some() && other_upper.is_some())
+                }
+                _ => false,
+            };
+            if overlaps && (!are_slices || same_end) {
+                let column = name(first + step.start.max(other.start));
+                return refuse(if same_end {
+                    format!("More than one restriction was found for the start bound on {column}")
+                } else {
+                    format!(
+                        "{column} cannot be restricted by more than one relation if it includes \
+                         an Equal"
+                    )
+                });
+            }
+        }
+    }
+    Ok(())
+}
+
+fn check_pair(name: &str, one: &Test, other: &Test) -> Result<()> {
+    let is = |test: &Test, wanted: &[Comparator]| match test {
+        Test::Compare(comparator, _) => wanted.contains(comparator),
+        _ => false,
+    };
+    let lower = [Comparator::Greater, Comparator::GreaterOrEqual];
+    let upper = [Comparator::Less, Comparator::LessOrEqual];
+    if is(one, &[Comparator::Equal]) || is(other, &[Comparator::Equal]) {
+        return refuse(format!(
+            "{name} cannot be restricted by more than one relation if it includes an Equal"
+        ));
+    }
+    if matches!(one, Test::In(_)) || matches!(other, Test::In(_)) {
+        return refuse(format!(
+            "{name} cannot be restricted by more than one relation if it includes a IN"
+        ));
+    }
+    for (ends, which) in [(lower, "start"), (upper, "end")] {
+        if is(one, &ends) && is(other, &ends) {
+            return refuse(format!(
+                "More than one restriction was found for the {which} bound on {name}"
+            ));
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,484 @@
+//! WHERE: which partitions, which of their rows, and what is left to be asked of each row.
+
+use super::expression::Expression;
+use super::repeats::{check_comparison, check_multi_cell, check_repeats};
+use super::typing::{Planner, Receiver, find_column};
+use crate::error::{CqlError, Result};
+use crate::schema::{Column, ColumnKind, Table};
+use crate::statement::{Comparator, InValues, Relation, Term, quoted};
+use crate::types::{DataType, Native};
+
+/// The values that a column may have.
+#[derive(Clone, Debug)]
+pub(crate) enum Choice {
+    One(Expression),
+    Many(Vec<Expression>),
+    /// The elements of a list.
+    List(Expression),
+}
+
+/// One end of a slice of rows: values of the first columns of it, and whether they are inside.
+#[derive(Clone, Debug)]
+pub(crate) struct Bound {
+    pub(crate) values: Tuple,
+    pub(crate) is_inclusive: bool,
+}
+
+/// Values of several columns: each by itself, or one tuple.
+#[derive(Clone, Debug)]
+pub(crate) enum Tuple {
+    Each(Vec<Expression>),
+    /// A tuple of this type.
+    Whole(Expression, DataType),
+}
+
+/// What is asked of some clustering columns that stand together.
+#[derive(Clone, Debug)]
+pub(crate) enum ClusteringTest {
+    Equal(Choice),
+    EqualTuple(Tuple),
+    InTuples(Vec<Tuple>),
+    /// A list of tuples of this type.
+    InTupleList(Expression, DataType),
+    Slice {
+        lower: Option<Bound>,
+        upper: Option<Bound>,
+    },
+}
+
+/// Clustering columns from `start` on, and what is asked of them.
+#[derive(Clone, Debug)]
+pub(crate) struct ClusteringStep {
+    pub(crate) start: usize,
+    pub(crate) count: usize,
+    pub(crate) test: ClusteringTest,
+}
+
+/// What is asked of a column of each row.
+#[derive(Clone, Debug)]
+pub(crate) struct Filter {
+    pub(crate) column: usize,
+    pub(crate) test: Test,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) enum Test {
+    Compare(Comparator, Expression),
+    In(Choice),
+    Contains(Expression),
+    ContainsKey(Expression),
+    /// `column[key] = value`.
+    Entry(Expression, Comparator, Expression),
+    /// Clustering columns from this one on, together.
+    Together(ClusteringStep),
+}
+
+/// Bounds of tokens.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct TokenRange {
+    pub(crate) lower: Option<(Expression, bool)>,
+    pub(crate) upper: Option<(Expression, bool)>,
+}
+
+/// Relations, sorted by what they are about.
+#[derive(Debug, Default)]
+pub(super) struct Restrictions {
+    /// By place of the column in its table.
+    pub(super) filters: Vec<Filter>,
+    pub(super) together: Vec<ClusteringStep>,
+    pub(super) token: Option<TokenRange>,
+}
+
+impl Planner<'_> {
+    /// Types the relations, and refuses those that can never be.
+    pub(super) fn restrictions(&mut self, relations: &[Relation]) -> Result<Restrictions> {
+        let mut restrictions = Restrictions::default();
+        for relation in relations {
+            self.relation(relation, &mut restrictions)?;
+        }
+        check_repeats(self.table, &restrictions)?;
+        Ok(restrictions)
+    }
+
+    fn column(&self, name: &str) -> Result<(usize, Column)> {
+        let place = find_column(self.table, name)?;
+        match self.table.columns.get(place) {
+            Some(column) => Ok((place, column.clone())),
+            None => refuse("the column is gone"),
+        }
+    }
+
+    fn relation(&mut self, relation: &Relation, out: &mut Restrictions) -> Result<()> {
+        match relation {
+            Relation::Compare {
+                column,
+                comparator,
+                value,
+            } => {
+                let (place, column) = self.column(column)?;
+                check_comparison(&column, *comparator, value)?;
+                let receiver = receiver(&column);
+                let value = self.term(value, receiver)?;
+                out.push(place, Test::Compare(*comparator, value));
+            }
+            Relation::In { column, values } => {
+                let (place, column) = self.column(column)?;
+                check_multi_cell(&column, "IN")?;
+                let choice = self.choice(values, &column)?;
+                out.push(place, Test::In(choice));
+            }
+            Relation::CompareElement {
+                column,
+                key,
+                comparator,
+                value,
+            } => {
+                let (place, column) = self.column(column)?;
+                out.push(place, self.entry(&column, key, *comparator, value)?);
+            }
+            Relation::Contains {
+                column,
+                is_key,
+                value,
+            } => {
+                let (place, column) = self.column(column)?;
+                out.push(place, self.contains(&column, *is_key, value)?);
+            }
+            Relation::Token {
+                columns,
+                comparator,
+                value,
+            } => self.token_relation(columns, *comparator, value, out)?,
+            Relation::CompareTuple {
+                columns,
+                comparator,
+                value,
+            } => {
+                let step = self.compare_tuple(columns, *comparator, value)?;
+                out.together.push(step);
+            }
+            Relation::InTuples { columns, values } => {
+                let step = self.in_tuples(columns, values)?;
+                out.together.push(step);
+            }
+            Relation::Like { column, .. } | Relation::IsNotNull(column) => {
+                self.column(column)?;
+                return refuse(unsupported(relation));
+            }
+            Relation::IndexExpression { .. } => return refuse(unsupported(relation)),
+        }
+        Ok(())
+    }
+
+    /// The values of IN for one column.
+    pub(super) fn choice(&mut self, values: &InValues, column: &Column) -> Result<Choice> {
+        Ok(match values {
+            InValues::Marker(marker) => {
+                let data_type = &DataType::list(column.data_type.freeze()).freeze();
+                let name = &format!("in({})", column.name);
+                Choice::List(self.marker(*marker, Receiver { name, data_type }))
+            }
+            InValues::Terms(terms) => {
+                let receiver = receiver(column);
+                let values: Result<Vec<Expression>> =
+                    terms.iter().map(|term| self.term(term, receiver)).collect();
+                Choice::Many(values?)
+            }
+        })
+    }
+
+    fn entry(
+        &mut self,
+        column: &Column,
+        key: &Term,
+        comparator: Comparator,
+        value: &Term,
+    ) -> Result<Test> {
+        let DataType::Map {
+            key: key_type,
+            value: value_type,
+            ..
+        } = &column.data_type
+        else {
+            return refuse(format!(
+                "Column \"{}\" cannot be used as a map",
+                column.name
+            ));
+        };
+        if comparator != Comparator::Equal && comparator != Comparator::NotEqual {
+            return refuse("Only EQ relations are supported on map entries");
+        }
+        let name = &format!("key({})", column.name);
+        let data_type = &**key_type;
+        let key = self.term(key, Receiver { name, data_type })?;
+        let name = &format!("value({})", column.name);
+        let data_type = &**value_type;
+        let value = self.term(value, Receiver { name, data_type })?;
+        Ok(Test::Entry(key, comparator, value))
+    }
+
+    fn contains(&mut self, column: &Column, is_key: bool, value: &Term) -> Result<Test> {
+        let name = &column.name;
+        let data_type = match (&column.data_type, is_key) {
+            (DataType::Map { key, .. }, true) => key,
+            (DataType::Map { value, .. }, false) => value,
+            (DataType::List { element, .. } | DataType::Set { element, .. }, false) => element,
+            (_, true) => {
+                return refuse(format!("Cannot use CONTAINS KEY on non-map column {name}"));
+            }
+            (_, false) => {
+                return refuse(format!(
+                    "Cannot use CONTAINS on non-collection column {name}"
+                ));
+            }
+        };
+        let words = if is_key { "key" } else { "value" };
+        let name = &format!("{words}({name})");
+        let value = self.term(value, Receiver { name, data_type })?;
+        Ok(if is_key {
+            Test::ContainsKey(value)
+        } else {
+            Test::Contains(value)
+        })
+    }
+
+    fn token_relation(
+        &mut self,
+        columns: &[String],
+        comparator: Comparator,
+        value: &Term,
+        out: &mut Restrictions,
+    ) -> Result<()> {
+        for column in columns {
+            self.column(column)?;
+        }
+        let keys: Vec<&str> = self
+            .table
+            .partition_key()
+            .map(|c| c.name.as_str())
+            .collect();
+        let is_all = keys
+            .iter()
+            .all(|key| columns.iter().any(|column| column == key));
+        if !is_all || columns.len() != keys.len() {
+            return refuse(
+                "The token() function must be applied to all partition key components or none of \
+                 them",
+            );
+        }
+        if keys != columns.iter().map(String::as_str).collect::<Vec<_>>() {
+            return refuse(format!(
+                "The token function arguments must be in the partition key order: {}",
+                keys.join(", ")
+            ));
+        }
+        let value = self.native_term(value, "partition key token", Native::Bigint)?;
+        let range = out.token.get_or_insert_default();
+        let list = keys.join(", ");
+        let bound = |place: &mut Option<(Expression, bool)>, which, value, is_inclusive| {
+            if place.is_some() {
+                return refuse(format!(
+                    "More than one restriction was found for the {which} bound on {list}"
+                ));
+            }
+            *place = Some((value, is_inclusive));
+            Ok(())
+        };
+        match comparator {
+            Comparator::Equal => {
+                bound(&mut range.lower, "start", value.clone(), true)?;
+                bound(&mut range.upper, "end", value, true)
+            }
+            Comparator::Greater => bound(&mut range.lower, "start", value, false),
+            Comparator::GreaterOrEqual => bound(&mut range.lower, "start", value, true),
+            Comparator::Less => bound(&mut range.upper, "end", value, false),
+            Comparator::LessOrEqual => bound(&mut range.upper, "end", value, true),
+            Comparator::NotEqual => refuse("Unsupported \"!=\" relation on token()"),
+        }
+    }
+
+    /// The first clustering column of a relation on several, and their number and types.
+    fn together(&self, columns: &[String], relation: &str) -> Result<(usize, Vec<Column>)> {
+        let clustering: Vec<&Column> = self.table.clustering().collect();
+        let mut found: Vec<Column> = Vec::with_capacity(columns.len());
+        let mut start = None;
+        for name in columns {
+            let (_, column) = self.column(name)?;
+            let Some(place) = clustering.iter().position(|known| known.name == *name) else {
+                return refuse(format!(
+                    "Multi-column relations can only be applied to clustering columns but was \
+                     applied to: {}",
+                    quoted(name)
+                ));
+            };
+            if found.iter().any(|other| other.name == *name) {
+                return refuse(format!(
+                    "Column \"{name}\" appeared twice in a relation: {relation}"
+                ));
+            }
+            let expected = start.map_or(place, |start: usize| start + found.len());
+            if place != expected {
+                return refuse(format!(
+                    "Clustering columns must appear in the PRIMARY KEY order in multi-column \
+                     relations: {relation}"
+                ));
+            }
+            start.get_or_insert(place);
+            found.push(column);
+        }
+        Ok((start.unwrap_or(0), found))
+    }
+
+    fn compare_tuple(
+        &mut self,
+        columns: &[String],
+        comparator: Comparator,
+        value: &Term,
+    ) -> Result<ClusteringStep> {
+        let names = columns.join(", ");
+        let relation = format!("({names}) {} {value}", comparator.symbol());
+        let (start, found) = self.together(columns, &relation)?;
+        let values = self.tuple_values(value, &found)?;
+        let bound = |is_inclusive| {
+            Some(Bound {
+                values: values.clone(),
+                is_inclusive,
+            })
+        };
+        let test = match comparator {
+            Comparator::Equal => ClusteringTest::EqualTuple(values),
+            Comparator::NotEqual => {
+                return refuse(format!("Unsupported \"!=\" relation: {relation}"));
+            }
+            Comparator::Greater | Comparator::GreaterOrEqual => ClusteringTest::Slice {
+                lower: bound(comparator == Comparator::GreaterOrEqual),
+                upper: None,
+            },
+            Comparator::Less | Comparator::LessOrEqual => ClusteringTest::Slice {
+                lower: None,
+                upper: bound(comparator == Comparator::LessOrEqual),
+            },
+        };
+        Ok(ClusteringStep {
+            start,
+            count: found.len(),
+            test,
+        })
+    }
+
+    fn in_tuples(&mut self, columns: &[String], values: &InValues) -> Result<ClusteringStep> {
+        let names = columns.join(", ");
+        let (start, found) = self.together(columns, &format!("({names}) IN"))?;
+        let test = match values {
+            InValues::Marker(marker) => {
+                let tuple = tuple_type(&found);
+                let data_type = &DataType::list(tuple.clone()).freeze();
+                let name = &format!("in({})", columns.join(","));
+                let list = self.marker(*marker, Receiver { name, data_type });
+                ClusteringTest::InTupleList(list, tuple)
+            }
+            InValues::Terms(terms) => {
+                let tuples: Result<Vec<Tuple>> = terms
+                    .iter()
+                    .map(|term| self.tuple_values(term, &found))
+                    .collect();
+                ClusteringTest::InTuples(tuples?)
+            }
+        };
+        Ok(ClusteringStep {
+            start,
+            count: found.len(),
+            test,
+        })
+    }
+
+    fn tuple_values(&mut self, value: &Term, columns: &[Column]) -> Result<Tuple> {
+        match value {
+            Term::Tuple(terms) => {
+                if terms.len() != columns.len() {
+                    return refuse(format!(
+                        "Expected {} elements in value tuple, but got {}: {value}",
+                        columns.len(),
+                        terms.len()
+                    ));
+                }
+                let each: Result<Vec<Expression>> = terms
+                    .iter()
+                    .zip(columns)
+                    .map(|(term, column)| self.term(term, receiver(column)))
+                    .collect();
+                Ok(Tuple::Each(each?))
+            }
+            Term::Marker(marker) => {
+                let data_type = tuple_type(columns);
+                let names: Vec<&str> = columns.iter().map(|column| column.name.as_str()).collect();
+                let name = &format!("({})", names.join(","));
+                let receiver = Receiver {
+                    name,
+                    data_type: &data_type,
+                };
+                Ok(Tuple::Whole(self.marker(*marker, receiver), data_type))
+            }
+            // Parentheses around one term are not a tuple to the parser.
+            other => match columns {
+                [column] => Ok(Tuple::Each(vec![self.term(other, receiver(column))?])),
+                _ => refuse(format!(
+                    "Invalid tuple literal for ({}): it is not a tuple: {other}",
+                    columns.len()
+                )),
+            },
+        }
+    }
+}
+
+/// Why a relation is never possible in the WHERE of a statement on rows.
+fn unsupported(relation: &Relation) -> String {
+    match relation {
+        Relation::Like { column, .. } => format!(
+            "LIKE restriction is only supported on properly indexed columns. {column} LIKE is not \
+             valid."
+        ),
+        Relation::IsNotNull(column) => {
+            format!("Unsupported restriction: {} IS NOT NULL", quoted(column))
+        }
+        Relation::IndexExpression { index, .. } => {
+            format!("Invalid INDEX {index}: custom expressions are not supported by its class")
+        }
+        _ => "Unsupported restriction".to_owned(),
+    }
+}
+
+impl Restrictions {
+    fn push(&mut self, column: usize, test: Test) {
+        self.filters.push(Filter { column, test });
+    }
+}
+
+pub(super) fn receiver(column: &Column) -> Receiver<'_> {
+    Receiver {
+        name: &column.name,
+        data_type: &column.data_type,
+    }
+}
+
+fn tuple_type(columns: &[Column]) -> DataType {
+    DataType::Tuple(
+        columns
+            .iter()
+            .map(|column| column.data_type.clone())
+            .collect(),
+    )
+}
+
+fn refuse<T>(words: impl Into<String>) -> Result<T> {
+    Err(CqlError::invalid(words))
+}
+
+/// Whether a column is a clustering column, and its place among them.
+pub(super) fn clustering_place(table: &Table, column: usize) -> Option<usize> {
+    let found = table.columns.get(column)?;
+    match found.kind {
+        ColumnKind::Clustering(_) => column.checked_sub(table.partition_key().count()),
+        _ => None,
+    }
+}

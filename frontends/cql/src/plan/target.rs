@@ -1,0 +1,149 @@
+//! The rows that an UPDATE or a DELETE is of.
+
+use super::modify::{Kind, Modification, key_count};
+use super::restriction::{ClusteringTest, Filter, Restrictions, clustering_place};
+use super::route::{check_clustering, choice_of, take_prefix};
+use crate::error::{CqlError, Result};
+use crate::schema::Table;
+
+fn refuse<T>(words: impl Into<String>) -> Result<T> {
+    Err(CqlError::invalid(words))
+}
+
+/// The rows of an UPDATE or a DELETE: by their whole keys, or for DELETE by a part of them.
+pub(super) fn set_where(
+    table: &Table,
+    plan: &mut Modification,
+    restrictions: Restrictions,
+) -> Result<()> {
+    let kind = plan.kind.name();
+    let Restrictions {
+        filters,
+        mut together,
+        token,
+    } = restrictions;
+    if token.is_some() {
+        return refuse(format!(
+            "The token function cannot be used in WHERE clauses for {kind} statements"
+        ));
+    }
+    let partition = table.partition_key().count();
+    let others: Vec<&str> = filters
+        .iter()
+        .filter_map(|filter| table.columns.get(filter.column))
+        .filter(|column| !column.is_key())
+        .map(|column| column.name.as_str())
+        .collect();
+    if !others.is_empty() {
+        return refuse(format!(
+            "Non PRIMARY KEY columns found in where clause: {} ",
+            others.join(", ")
+        ));
+    }
+    let (keys, mut clustering): (Vec<Filter>, Vec<Filter>) = filters
+        .into_iter()
+        .partition(|filter| clustering_place(table, filter.column).is_none());
+    partition_choices(table, plan, &keys)?;
+    let has_clustering = !clustering.is_empty() || !together.is_empty();
+    plan.clustering = take_prefix(table, &mut clustering, &mut together);
+    check_clustering(table, &clustering, &together, plan.clustering.last())?;
+    if let Some(filter) = clustering.first() {
+        let name = table
+            .columns
+            .get(filter.column)
+            .map_or("", |column| column.name.as_str());
+        return refuse(format!(
+            "Cannot restrict clustering column {name} in this way"
+        ));
+    }
+    let covered: usize = plan
+        .clustering
+        .iter()
+        .filter(|step| !matches!(step.test, ClusteringTest::Slice { .. }))
+        .map(|step| step.count)
+        .sum();
+    let count = table.columns.len().min(key_count(table)) - partition;
+    check_rows(table, plan, has_clustering, covered == count)
+}
+
+/// The partitions: a value, or several, for each column of their key.
+fn partition_choices(table: &Table, plan: &mut Modification, keys: &[Filter]) -> Result<()> {
+    let mut missing = Vec::new();
+    for (place, column) in table.partition_key().enumerate() {
+        let filter = keys.iter().find(|filter| filter.column == place);
+        match filter.map(choice_of) {
+            None => missing.push(column.name.as_str()),
+            Some(Some(choice)) => plan.partition.push(choice),
+            Some(None) => {
+                return refuse(
+                    "Only EQ and IN relation are supported on the partition key (unless you use \
+                     the token() function)",
+                );
+            }
+        }
+    }
+    if !missing.is_empty() {
+        return refuse(format!(
+            "Some partition key parts are missing: {}",
+            missing.join(", ")
+        ));
+    }
+    Ok(())
+}
+
+fn check_rows(
+    table: &Table,
+    plan: &mut Modification,
+    has_clustering: bool,
+    is_whole: bool,
+) -> Result<()> {
+    let kind = plan.kind.name();
+    let has_slice = plan
+        .clustering
+        .iter()
+        .any(|step| matches!(step.test, ClusteringTest::Slice { .. }));
+    if plan.is_static && table.clustering().next().is_some() {
+        // A condition on a row may name that row all the same.
+        if has_clustering && !plan.condition.is_of_rows(table) {
+            return refuse(format!(
+                "Invalid restrictions on clustering columns since the {kind} statement modifies \
+                 only static columns"
+            ));
+        }
+        plan.is_static = !has_clustering;
+        return Ok(());
+    }
+    plan.is_static = false;
+    if has_slice && plan.kind == Kind::Update {
+        return refuse(
+            "Slice restrictions are not supported on the clustering columns in UPDATE statements",
+        );
+    }
+    if !is_whole && !plan.deletes_all {
+        if has_slice {
+            return refuse("Range deletions are not supported for specific columns");
+        }
+        let done: usize = plan.clustering.iter().map(|step| step.count).sum();
+        let missing: Vec<&str> = table
+            .clustering()
+            .skip(done)
+            .map(|column| column.name.as_str())
+            .collect();
+        return refuse(format!(
+            "Some clustering keys are missing: {}",
+            missing.join(", ")
+        ));
+    }
+    if !is_whole && plan.condition.is_of_rows(table) {
+        let done: usize = plan.clustering.iter().map(|step| step.count).sum();
+        let name = table
+            .clustering()
+            .nth(done)
+            .map_or("", |column| column.name.as_str());
+        return refuse(format!(
+            "DELETE statements must restrict all PRIMARY KEY columns with equality relations in \
+             order to delete non static columns, but column '{name}' is not restricted"
+        ));
+    }
+    Ok(())
+}

@@ -1,0 +1,458 @@
+//! Gives terms and selectors their types: what a column or a parameter wants decides, and where
+//! nothing does, what the term itself is.
+
+use super::constant::{typed_constant, untyped_constant};
+use super::expression::{Expression, Typed};
+use crate::error::{CqlError, Result};
+use crate::functions::{
+    Aggregate, Argument, check_cast, is_assignable, is_number, operation_types, resolve,
+    resolve_aggregate,
+};
+use crate::schema::{Table, Types, resolve_type};
+use crate::statement::{Arithmetic, Marker, QualifiedName, Selector, Term, quoted};
+use crate::types::{DataType, Native};
+use crate::wire::ColumnSpec;
+
+/// What a value is for: a column, a parameter, an element.
+#[derive(Clone, Copy)]
+pub(super) struct Receiver<'a> {
+    pub(super) name: &'a str,
+    pub(super) data_type: &'a DataType,
+}
+
+/// Types the terms of one statement, and collects its markers.
+pub(super) struct Planner<'a> {
+    pub(super) table: &'a Table,
+    pub(super) types: &'a Types,
+    /// The names of the markers.
+    pub(super) names: &'a [Option<String>],
+    variables: Vec<Option<ColumnSpec>>,
+    /// The aggregates of a selection, with what they are of.
+    pub(super) aggregates: Vec<(Aggregate, Option<Expression>)>,
+    /// Whether columns and aggregates may stand where an expression is.
+    pub(super) has_rows: bool,
+}
+
+impl<'a> Planner<'a> {
+    pub(super) fn new(table: &'a Table, types: &'a Types, names: &'a [Option<String>]) -> Self {
+        Self {
+            table,
+            types,
+            names,
+            variables: vec![None; names.len()],
+            aggregates: Vec::new(),
+            has_rows: false,
+        }
+    }
+
+    /// The markers that were met.
+    pub(super) fn into_variables(self) -> Vec<Option<ColumnSpec>> {
+        self.variables
+    }
+
+    /// The marker's value, for something of this name and type.
+    pub(super) fn marker(&mut self, marker: Marker, receiver: Receiver<'_>) -> Expression {
+        let Marker(index) = marker;
+        let own = self.names.get(index).cloned().flatten();
+        if let Some(place) = self.variables.get_mut(index) {
+            *place = Some(ColumnSpec {
+                keyspace: self.table.keyspace.clone(),
+                table: self.table.name.clone(),
+                name: own.unwrap_or_else(|| receiver.name.to_owned()),
+                data_type: receiver.data_type.clone(),
+            });
+        }
+        Expression::Marker(index)
+    }
+
+    /// A term that gives a value for this.
+    pub(super) fn term(&mut self, term: &Term, receiver: Receiver<'_>) -> Result<Expression> {
+        // The two most usual ones need no detour.
+        match term {
+            Term::Marker(marker) => Ok(self.marker(*marker, receiver)),
+            Term::Constant(constant) => typed_constant(constant, receiver),
+            _ => Ok(self.typed(&selector_of(term), Some(receiver))?.expression),
+        }
+    }
+
+    /// A term for a value of a native type.
+    pub(super) fn native_term(
+        &mut self,
+        term: &Term,
+        name: &str,
+        native: Native,
+    ) -> Result<Expression> {
+        let data_type = &DataType::Native(native);
+        self.term(term, Receiver { name, data_type })
+    }
+
+    /// A selector, for this or for nothing in particular.
+    pub(super) fn typed(&mut self, what: &Selector, want: Option<Receiver<'_>>) -> Result<Typed> {
+        let typed = match what {
+            Selector::Null => {
+                let Some(want) = want else {
+                    return cannot_infer(what);
+                };
+                return Ok(Typed::new(Expression::Null, want.data_type.clone()));
+            }
+            Selector::Marker(marker) => {
+                let Some(want) = want else {
+                    return cannot_infer(what);
+                };
+                let expression = self.marker(*marker, want);
+                return Ok(Typed::new(expression, want.data_type.clone()));
+            }
+            Selector::Constant(constant) => {
+                return match want {
+                    Some(want) => Ok(Typed::new(
+                        typed_constant(constant, want)?,
+                        want.data_type.clone(),
+                    )),
+                    None => untyped_constant(constant),
+                };
+            }
+            Selector::Tuple(inner) if inner.len() == 1 => {
+                let is_tuple =
+                    want.is_some_and(|want| matches!(want.data_type, DataType::Tuple(_)));
+                match inner.first() {
+                    Some(first) if !is_tuple => return self.typed(first, want),
+                    _ => return self.literal(what, want),
+                }
+            }
+            Selector::List(_)
+            | Selector::Set(_)
+            | Selector::MapOrUserType(_)
+            | Selector::Tuple(_) => return self.literal(what, want),
+            Selector::Function { name, arguments } => self.function(name, arguments, want)?,
+            Selector::Operation {
+                operator,
+                left,
+                right,
+            } => self.operation(*operator, left, right, want)?,
+            Selector::Negation(inner) => self.negation(inner, want)?,
+            Selector::TypeHint(raw, inner) => {
+                let data_type = resolve_type(raw, &self.table.keyspace, self.types)?;
+                let name = &raw.to_string();
+                let data_type = &data_type;
+                self.typed(inner, Some(Receiver { name, data_type }))?
+            }
+            Selector::Cast(inner, native) => self.cast(inner, *native)?,
+            Selector::Column(_)
+            | Selector::CountRows
+            | Selector::ColumnTime { .. }
+            | Selector::Field(..)
+            | Selector::Element(..)
+            | Selector::Slice(..) => self.of_row(what)?,
+        };
+        match want {
+            None => Ok(typed),
+            Some(want) => fit(what, typed, want),
+        }
+    }
+
+    fn cast(&mut self, inner: &Selector, native: Native) -> Result<Typed> {
+        let inner = self.typed(inner, None)?;
+        check_cast(&inner.data_type, native)?;
+        let DataType::Native(from) = inner.data_type else {
+            return Ok(inner);
+        };
+        let expression = Expression::Cast(Box::new(inner.expression), from, native);
+        Ok(Typed::new(expression, native))
+    }
+
+    fn negation(&mut self, inner: &Selector, want: Option<Receiver<'_>>) -> Result<Typed> {
+        let inner_want = want.filter(|_| matches!(inner, Selector::Marker(_)));
+        let inner = self.typed(inner, inner_want)?;
+        match inner.data_type {
+            DataType::Native(native) if is_number(native) || native == Native::Duration => {
+                let expression = Expression::Negation(Box::new(inner.expression), native);
+                Ok(Typed::new(expression, native))
+            }
+            other => Err(CqlError::invalid(format!(
+                "the '-' operation is not supported on {other}"
+            ))),
+        }
+    }
+
+    fn operation(
+        &mut self,
+        operator: Arithmetic,
+        left: &Selector,
+        right: &Selector,
+        want: Option<Receiver<'_>>,
+    ) -> Result<Typed> {
+        let is_open = |side: &Selector| matches!(side, Selector::Marker(_) | Selector::Null);
+        // A marker is what the other side is, or what is wanted.
+        let (left, right) = match (is_open(left), is_open(right)) {
+            (false, false) => (self.typed(left, None)?, self.typed(right, None)?),
+            (true, true) => (self.typed(left, want)?, self.typed(right, want)?),
+            (true, false) => {
+                let right = self.typed(right, None)?;
+                let data_type = &right.data_type.clone();
+                let name = "arg0(_)";
+                (self.typed(left, Some(Receiver { name, data_type }))?, right)
+            }
+            (false, true) => {
+                let left = self.typed(left, None)?;
+                let is_time = matches!(
+                    left.data_type,
+                    DataType::Native(Native::Timestamp | Native::Date)
+                );
+                let data_type = &if is_time {
+                    Native::Duration.into()
+                } else {
+                    left.data_type.clone()
+                };
+                let name = "arg1(_)";
+                let right = self.typed(right, Some(Receiver { name, data_type }))?;
+                (left, right)
+            }
+        };
+        let (left_type, right_type, result) =
+            operation_types(operator, &left.data_type, &right.data_type)?;
+        let (DataType::Native(left_native), DataType::Native(right_native)) =
+            (left_type, right_type)
+        else {
+            return Ok(left);
+        };
+        let left = Box::new((left.expression, left_native));
+        let right = Box::new((right.expression, right_native));
+        Ok(Typed::new(
+            Expression::Operation(operator, left, right),
+            result,
+        ))
+    }
+
+    fn function(
+        &mut self,
+        name: &QualifiedName,
+        arguments: &[Selector],
+        want: Option<Receiver<'_>>,
+    ) -> Result<Typed> {
+        if name
+            .keyspace
+            .as_deref()
+            .is_some_and(|keyspace| keyspace != "system")
+        {
+            return Err(CqlError::invalid(format!("Unknown function '{name}'")));
+        }
+        let name = name.name.as_str();
+        match name {
+            "token" => return self.token(arguments),
+            "from_json" | "fromjson" => return self.json_argument(name, arguments, want),
+            _ => {}
+        }
+        if let Some(aggregate) = self.aggregate(name, arguments)? {
+            return Ok(aggregate);
+        }
+        let known: Result<Vec<Argument<'_>>> = arguments
+            .iter()
+            .map(|argument| self.argument(argument))
+            .collect();
+        let function = resolve(name, &known?)?;
+        let mut typed = Vec::with_capacity(arguments.len());
+        for (index, (argument, data_type)) in arguments.iter().zip(&function.parameters).enumerate()
+        {
+            let name = &format!("arg{index}({name})");
+            typed.push(
+                self.typed(argument, Some(Receiver { name, data_type }))?
+                    .expression,
+            );
+        }
+        let result = function.result.clone();
+        Ok(Typed::new(
+            Expression::Function(Box::new(function), typed),
+            result,
+        ))
+    }
+
+    /// What is known of an argument, before its parameter is.
+    fn argument<'s>(&mut self, selector: &'s Selector) -> Result<Argument<'s>> {
+        Ok(match selector {
+            Selector::Constant(constant) => Argument::Constant(constant),
+            Selector::Marker(_) | Selector::Null => Argument::Unknown,
+            Selector::List(_)
+            | Selector::Set(_)
+            | Selector::MapOrUserType(_)
+            | Selector::Tuple(_) => match self.typed(selector, None) {
+                Ok(typed) => Argument::Typed(typed.data_type),
+                Err(_) => Argument::Unknown,
+            },
+            other => Argument::Typed(self.typed(other, None)?.data_type),
+        })
+    }
+
+    fn aggregate(&mut self, name: &str, arguments: &[Selector]) -> Result<Option<Typed>> {
+        let [argument] = arguments else {
+            return Ok(None);
+        };
+        if !self.has_rows || !crate::functions::is_aggregate(name) {
+            return Ok(None);
+        }
+        let inner = self.typed(argument, None)?;
+        let mut is_nested = false;
+        inner
+            .expression
+            .walk(&mut |inner| is_nested |= matches!(inner, Expression::Aggregate(_)));
+        if is_nested {
+            return Err(CqlError::invalid(
+                "aggregate functions cannot be used as arguments of aggregate functions",
+            ));
+        }
+        let Some(aggregate) = resolve_aggregate(name, &inner.data_type) else {
+            return Ok(None);
+        };
+        Ok(Some(self.add_aggregate(aggregate?, Some(inner.expression))))
+    }
+
+    pub(super) fn add_aggregate(&mut self, aggregate: Aggregate, of: Option<Expression>) -> Typed {
+        let result = aggregate.result.clone();
+        let index = self.aggregates.len();
+        self.aggregates.push((aggregate, of));
+        Typed::new(Expression::Aggregate(index), result)
+    }
+
+    fn token(&mut self, arguments: &[Selector]) -> Result<Typed> {
+        let types: Vec<DataType> = self
+            .table
+            .partition_key()
+            .map(|column| column.data_type.clone())
+            .collect();
+        if types.len() != arguments.len() {
+            return Err(CqlError::invalid(format!(
+                "Invalid number of arguments in call to function token: {} required but {} \
+                 provided",
+                types.len(),
+                arguments.len()
+            )));
+        }
+        let mut components = Vec::with_capacity(types.len());
+        for (index, (argument, data_type)) in arguments.iter().zip(&types).enumerate() {
+            let name = &format!("arg{index}(token)");
+            components.push(
+                self.typed(argument, Some(Receiver { name, data_type }))?
+                    .expression,
+            );
+        }
+        Ok(Typed::new(Expression::Token(components), Native::Bigint))
+    }
+
+    fn json_argument(
+        &mut self,
+        name: &str,
+        arguments: &[Selector],
+        want: Option<Receiver<'_>>,
+    ) -> Result<Typed> {
+        let Some(want) = want else {
+            return Err(CqlError::invalid(format!(
+                "{name}() cannot be used in the selection clause"
+            )));
+        };
+        let [argument] = arguments else {
+            return Err(CqlError::invalid(format!(
+                "Unexpected number of arguments for {name}(); one argument of type text expected, \
+                 but got {}",
+                arguments.len()
+            )));
+        };
+        let data_type = &DataType::Native(Native::Text);
+        let name = &format!("arg0({name})");
+        let text = self.typed(argument, Some(Receiver { name, data_type }))?;
+        let expression = Expression::FromJson(Box::new(text.expression), want.data_type.clone());
+        Ok(Typed::new(expression, want.data_type.clone()))
+    }
+}
+
+/// Whether a value can be used for what is wanted; numbers are made as wide as that is.
+fn fit(what: &Selector, typed: Typed, want: Receiver<'_>) -> Result<Typed> {
+    if is_assignable(&typed.data_type, want.data_type) {
+        return Ok(Typed::new(typed.expression, want.data_type.clone()));
+    }
+    if let (DataType::Native(from), DataType::Native(to)) = (&typed.data_type, want.data_type)
+        && matches!(what, Selector::Operation { .. } | Selector::Negation(_))
+        && is_number(*from)
+        && is_number(*to)
+    {
+        let expression = Expression::Cast(Box::new(typed.expression), *from, *to);
+        return Ok(Typed::new(expression, *to));
+    }
+    Err(CqlError::invalid(match what {
+        Selector::Function { name, .. } => format!(
+            "Type error: cannot assign result of function {} (type {}) to {} (type {})",
+            function_text(name),
+            typed.data_type,
+            want.name,
+            want.data_type
+        ),
+        _ => format!(
+            "Type error: cannot assign a value of type {} to {} (type {})",
+            typed.data_type, want.name, want.data_type
+        ),
+    }))
+}
+
+pub(super) fn function_text(name: &QualifiedName) -> String {
+    let keyspace = name.keyspace.as_deref().unwrap_or("system");
+    format!("{keyspace}.{}", name.name)
+}
+
+fn cannot_infer<T>(what: &Selector) -> Result<T> {
+    let text = super::selection::text(what);
+    Err(CqlError::invalid(format!(
+        "Cannot infer type for term {text} in selection clause (try using a cast to force a type)"
+    )))
+}
+
+/// A term as a selector, which is what has more forms.
+pub(super) fn selector_of(term: &Term) -> Selector {
+    let all = |terms: &[Term]| terms.iter().map(selector_of).collect();
+    let boxed = |term: &Term| Box::new(selector_of(term));
+    match term {
+        Term::Null => Selector::Null,
+        Term::Constant(constant) => Selector::Constant(constant.clone()),
+        Term::Marker(marker) => Selector::Marker(*marker),
+        Term::List(terms) => Selector::List(all(terms)),
+        Term::Set(terms) => Selector::Set(all(terms)),
+        Term::Map(entries) => Selector::MapOrUserType(
+            entries
+                .iter()
+                .map(|(key, value)| (selector_of(key), selector_of(value)))
+                .collect(),
+        ),
+        Term::UserType(fields) => Selector::MapOrUserType(
+            fields
+                .iter()
+                .map(|(name, value)| (Selector::Column(name.clone()), selector_of(value)))
+                .collect(),
+        ),
+        Term::Tuple(terms) => Selector::Tuple(all(terms)),
+        Term::Function { name, arguments } => Selector::Function {
+            name: name.clone(),
+            arguments: all(arguments),
+        },
+        Term::Operation {
+            operator,
+            left,
+            right,
+        } => Selector::Operation {
+            operator: *operator,
+            left: boxed(left),
+            right: boxed(right),
+        },
+        Term::Negation(inner) => Selector::Negation(boxed(inner)),
+        Term::TypeHint(raw, inner) => Selector::TypeHint(raw.clone(), boxed(inner)),
+        Term::Cast(inner, native) => Selector::Cast(boxed(inner), *native),
+    }
+}
+
+/// The place of a column in its table.
+pub(super) fn find_column(table: &Table, name: &str) -> Result<usize> {
+    let place = table.columns.iter().position(|column| column.name == name);
+    place.ok_or_else(|| {
+        CqlError::invalid(format!(
+            "Undefined column name {} in table {}",
+            quoted(name),
+            table.full_name()
+        ))
+    })
+}

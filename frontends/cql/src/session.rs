@@ -1,0 +1,218 @@
+//! What the server knows of one connection. Its requests run at the same time and share it.
+
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use crate::error::{CqlError, Result};
+use crate::wire::{Compression, Opcode, Version};
+
+/// One connection.
+pub(crate) struct Session {
+    pub(crate) peer: SocketAddr,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    stage: Stage,
+    keyspace: Option<Arc<str>>,
+    user: Option<Arc<str>>,
+    /// Whether it wants to hear of changes of definitions.
+    hears_schema: bool,
+}
+
+/// How far a connection is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Stage {
+    /// Nothing was agreed on.
+    #[default]
+    Established,
+    /// The client must say who it is.
+    Authenticating,
+    Ready,
+}
+
+impl Session {
+    pub(crate) fn new(peer: SocketAddr) -> Self {
+        Self {
+            peer,
+            state: Mutex::default(),
+        }
+    }
+
+    /// Refuses what may not come at this stage.
+    pub(crate) fn expect(&self, opcode: Opcode) -> Result<()> {
+        let stage = self.state().stage;
+        let is_expected = match stage {
+            Stage::Established => matches!(opcode, Opcode::Startup | Opcode::Options),
+            Stage::Authenticating => matches!(opcode, Opcode::AuthResponse | Opcode::Options),
+            Stage::Ready => opcode != Opcode::Startup,
+        };
+        if is_expected {
+            return Ok(());
+        }
+        let name = format!("{opcode:?}").to_uppercase();
+        let rest = match stage {
+            Stage::Established => "expecting STARTUP or OPTIONS",
+            Stage::Authenticating => "expecting SASL_RESPONSE",
+            Stage::Ready => "the connection is already initialized",
+        };
+        refuse(format!("Unexpected message {name}, {rest}"))
+    }
+
+    pub(crate) fn move_to(&self, stage: Stage) {
+        self.state().stage = stage;
+    }
+
+    pub(crate) fn log_in(&self, user: &str) {
+        let mut state = self.state();
+        state.user = Some(user.into());
+        state.stage = Stage::Ready;
+    }
+
+    /// Who it is, if it had to say so.
+    pub(crate) fn user(&self) -> Option<Arc<str>> {
+        self.state().user.clone()
+    }
+
+    pub(crate) fn keyspace(&self) -> Option<Arc<str>> {
+        self.state().keyspace.clone()
+    }
+
+    pub(crate) fn use_keyspace(&self, keyspace: &str) {
+        self.state().keyspace = Some(keyspace.into());
+    }
+
+    pub(crate) fn register(&self, kinds: &[&str]) {
+        if kinds.contains(&"SCHEMA_CHANGE") {
+            self.state().hears_schema = true;
+        }
+    }
+
+    pub(crate) fn hears_schema(&self) -> bool {
+        self.state().hears_schema
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// What STARTUP asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Startup {
+    pub(crate) compression: Option<Compression>,
+}
+
+impl Startup {
+    /// Reads the options, whose names may be written in any case.
+    pub(crate) fn read(options: &[(&str, &str)], version: Version) -> Result<Self> {
+        let option = |name: &str| {
+            let mut options = options.iter();
+            let found = options.find(|(known, _)| known.eq_ignore_ascii_case(name));
+            found.map(|(_, value)| *value)
+        };
+        let Some(language) = option("CQL_VERSION") else {
+            return refuse("Missing value CQL_VERSION in STARTUP message");
+        };
+        let major = language.split('.').next();
+        let major: Option<u32> = major.and_then(|text| text.parse().ok());
+        match major {
+            Some(3..) => {}
+            Some(_) => {
+                return refuse(format!(
+                    "CQL version {language} is not supported by the binary protocol (supported \
+                     version are >= 3.0.0)"
+                ));
+            }
+            None => return refuse(format!("Invalid version value: {language}")),
+        }
+        let compression = match option("COMPRESSION") {
+            None => None,
+            Some(name) => match Compression::from_name(name) {
+                Some(Compression::Snappy) if version.is_framed() => {
+                    return refuse(format!(
+                        "Unsupported compression type {name} for protocol version 5"
+                    ));
+                }
+                Some(compression) => Some(compression),
+                None => return refuse(format!("Unknown compression algorithm: {name}")),
+            },
+        };
+        Ok(Self { compression })
+    }
+}
+
+fn refuse<T>(words: impl Into<String>) -> Result<T> {
+    Err(CqlError::protocol(words))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn messages_have_their_stage() {
+        let session = Session::new("127.0.0.1:1".parse().unwrap());
+        let words = |opcode| session.expect(opcode).map_err(|error| error.message);
+        assert_eq!(words(Opcode::Startup), Ok(()));
+        assert_eq!(
+            words(Opcode::Query),
+            Err("Unexpected message QUERY, expecting STARTUP or OPTIONS".to_owned())
+        );
+        session.move_to(Stage::Authenticating);
+        assert_eq!(words(Opcode::AuthResponse), Ok(()));
+        assert_eq!(
+            words(Opcode::Query),
+            Err("Unexpected message QUERY, expecting SASL_RESPONSE".to_owned())
+        );
+        session.log_in("ada");
+        assert_eq!(words(Opcode::Query), Ok(()));
+        assert!(words(Opcode::Startup).is_err());
+    }
+
+    #[test]
+    fn startup_is_read() {
+        let read = |options: &[(&str, &str)], version| {
+            let read = Startup::read(options, version);
+            read.map(|startup| startup.compression)
+                .map_err(|error| error.message)
+        };
+        let language = ("cql_version", "3.0.0");
+        assert_eq!(read(&[language], Version::V4), Ok(None));
+        assert_eq!(
+            read(&[language, ("COMPRESSION", "snappy")], Version::V4),
+            Ok(Some(Compression::Snappy))
+        );
+        for (options, version, words) in [
+            (
+                vec![],
+                Version::V4,
+                "Missing value CQL_VERSION in STARTUP message",
+            ),
+            (
+                vec![("CQL_VERSION", "2.0.0")],
+                Version::V4,
+                "CQL version 2.0.0 is not supported by the binary protocol (supported version are \
+                 >= 3.0.0)",
+            ),
+            (
+                vec![("CQL_VERSION", "x")],
+                Version::V4,
+                "Invalid version value: x",
+            ),
+            (
+                vec![language, ("COMPRESSION", "zstd")],
+                Version::V4,
+                "Unknown compression algorithm: zstd",
+            ),
+            (
+                vec![language, ("COMPRESSION", "snappy")],
+                Version::V5,
+                "Unsupported compression type snappy for protocol version 5",
+            ),
+        ] {
+            assert_eq!(read(&options, version), Err(words.to_owned()));
+        }
+    }
+}

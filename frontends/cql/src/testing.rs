@@ -1,0 +1,191 @@
+//! Statements run against a store in memory, for tests.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tessera_core::Store;
+use tessera_core::memory::MemoryEngine;
+use tessera_core::model::Model;
+use tessera_core::store::StoreOptions;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, DuplexStream};
+use tokio::sync::watch;
+
+use crate::API;
+use crate::error::Result;
+use crate::execute::CqlModel;
+use crate::parser::parse;
+use crate::service::{CqlConfig, Service};
+use crate::session::Session;
+use crate::statements::{Asking, Given};
+use crate::wire::testing::{Decoded, Wrapper};
+use crate::wire::{
+    Compression, Consistency, Parameters, Query, Request, RequestEnvelope, Response, ResultBody,
+    Version,
+};
+
+/// A connection over the protocol.
+pub(crate) struct Client {
+    stream: DuplexStream,
+    wrapper: Wrapper,
+    _running: watch::Sender<bool>,
+}
+
+impl Client {
+    /// A connection on which nothing was said.
+    pub(crate) fn new(service: &Arc<Service>, version: Version) -> Self {
+        let (stream, theirs) = tokio::io::duplex(1 << 16);
+        let (running, stopping) = watch::channel(false);
+        let connection = tessera_frontend::testing::connection(theirs, stopping);
+        tokio::spawn(crate::connection::serve(Arc::clone(service), connection));
+        Self {
+            stream,
+            wrapper: Wrapper::new(version),
+            _running: running,
+        }
+    }
+
+    /// A connection after STARTUP.
+    pub(crate) async fn started(
+        service: &Arc<Service>,
+        version: Version,
+        compression: Option<&str>,
+    ) -> Self {
+        let mut client = Self::new(service, version);
+        let response = client.start(compression).await;
+        assert!(
+            matches!(response, Response::Ready | Response::Authenticate(_)),
+            "{response:?}"
+        );
+        client
+    }
+
+    pub(crate) async fn start(&mut self, compression: Option<&str>) -> Response {
+        let mut options = vec![("CQL_VERSION", "3.0.0")];
+        options.extend(compression.map(|name| ("COMPRESSION", name)));
+        let response = self.ask(Request::Startup(options)).await;
+        if !matches!(response, Response::Error(_)) {
+            self.wrapper
+                .start(compression.and_then(Compression::from_name));
+        }
+        response
+    }
+
+    /// The response to a request.
+    pub(crate) async fn ask(&mut self, request: Request<'_>) -> Response {
+        self.send(1, request, false).await;
+        let decoded = self.next().await.unwrap();
+        assert_eq!(decoded.stream, 1);
+        decoded.response
+    }
+
+    /// The response to a statement.
+    pub(crate) async fn query(&mut self, text: &str) -> Response {
+        self.ask(query(text)).await
+    }
+
+    pub(crate) async fn send(&mut self, stream: i16, request: Request<'_>, wants_tracing: bool) {
+        let envelope = RequestEnvelope {
+            request,
+            payload: Vec::new(),
+            wants_tracing,
+        };
+        let bytes = self.wrapper.wrap(stream, &envelope);
+        self.stream.write_all(&bytes).await.unwrap();
+    }
+
+    pub(crate) async fn send_bytes(&mut self, bytes: &[u8]) {
+        self.stream.write_all(bytes).await.unwrap();
+    }
+
+    /// The next response; none if the server has closed the connection.
+    pub(crate) async fn next(&mut self) -> Option<Decoded> {
+        loop {
+            if let Some(decoded) = self.wrapper.next() {
+                return Some(decoded);
+            }
+            let mut bytes = vec![0; 1 << 16];
+            let read = self.stream.read(&mut bytes);
+            let read = tokio::time::timeout(Duration::from_secs(10), read);
+            match read.await.expect("an answer").unwrap_or(0) {
+                0 => return None,
+                count => self.wrapper.feed(&bytes[..count]),
+            }
+        }
+    }
+}
+
+/// A statement as a request.
+pub(crate) fn query(text: &str) -> Request<'_> {
+    Request::Query(Query {
+        query: text,
+        parameters: Parameters::new(Consistency::One),
+    })
+}
+
+/// A server with one connection.
+pub(crate) struct Tester {
+    pub(crate) service: Arc<Service>,
+    pub(crate) session: Session,
+}
+
+impl Tester {
+    pub(crate) async fn new() -> Self {
+        Self::with(CqlConfig::default()).await
+    }
+
+    pub(crate) async fn with(config: CqlConfig) -> Self {
+        let engine = Arc::new(MemoryEngine::new());
+        let model: Arc<dyn Model> = Arc::new(CqlModel::default());
+        let options = StoreOptions {
+            models: HashMap::from([(API.to_owned(), model)]),
+            ..StoreOptions::default()
+        };
+        let store = Store::open(engine, options).await.unwrap();
+        Self {
+            service: Arc::new(Service::new(store, config)),
+            session: Session::new("127.0.0.1:1".parse().unwrap()),
+        }
+    }
+
+    /// Another connection to the same server.
+    pub(crate) fn another(&self) -> Self {
+        Self {
+            service: Arc::clone(&self.service),
+            session: Session::new("127.0.0.1:2".parse().unwrap()),
+        }
+    }
+
+    /// Runs a statement.
+    pub(crate) async fn run(&self, text: &str) -> Result<Given> {
+        let parameters = Parameters::new(Consistency::One);
+        let asking = Asking {
+            service: &self.service,
+            session: &self.session,
+            parameters: &parameters,
+            payload: &[],
+            keyspace: self.session.keyspace(),
+        };
+        asking.run(&parse(text)?, &mut None).await
+    }
+
+    /// Runs statements that must succeed.
+    pub(crate) async fn ok(&self, texts: &[&str]) -> Given {
+        let mut given = Given::from(ResultBody::Void);
+        for text in texts {
+            given = self
+                .run(text)
+                .await
+                .unwrap_or_else(|error| panic!("{text}: {error:?}"));
+        }
+        given
+    }
+
+    /// The words with which a statement is refused.
+    pub(crate) async fn refused(&self, text: &str) -> String {
+        match self.run(text).await {
+            Ok(given) => panic!("{text}: {given:?}"),
+            Err(error) => error.message,
+        }
+    }
+}

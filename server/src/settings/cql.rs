@@ -1,0 +1,71 @@
+//! The settings of the Cassandra front end, and what they make of it.
+
+use tessera_cql::{CqlConfig, User};
+use tessera_frontend::About;
+
+use super::value::Secret;
+use super::{Apply, Kind, Setting, value};
+
+/// What the settings say.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct CqlSettings {
+    users: Option<Secret>,
+    auth: bool,
+}
+
+impl CqlSettings {
+    /// Whether everyone must say who they are.
+    pub(crate) fn requires_authentication(&self) -> bool {
+        self.auth || self.users.is_some()
+    }
+
+    /// The first of the roles that are set.
+    pub(crate) fn first_user(&self) -> Option<&str> {
+        let Secret(text) = self.users.as_ref()?;
+        text.split(':').next()
+    }
+
+    /// How the front end is set up.
+    pub(crate) fn config(&self, about: &About) -> CqlConfig {
+        let own = about.listeners.iter().find(|row| row.name == "cql");
+        let users = match &self.users {
+            Some(Secret(text)) => value::users(text).unwrap_or_default(),
+            None => Vec::new(),
+        };
+        let user = |(name, password)| User { name, password };
+        CqlConfig {
+            address: own.map(|row| row.address),
+            requires_authentication: self.requires_authentication(),
+            users: users.into_iter().map(user).collect(),
+            ..CqlConfig::default()
+        }
+    }
+}
+
+/// The front end's settings beside its address.
+pub(crate) const OPTIONS: &[Setting] = &[
+    Setting {
+        name: "cql-users",
+        kind: Kind::Text,
+        placeholder: "NAME:PASSWORD,…",
+        secret: true,
+        default: None,
+        help: "Roles of the Cassandra API that may do everything; with it, everyone must log in",
+        allowed: "NAME:PASSWORD, several with commas between them",
+        apply: Apply::Field(|config, text| {
+            value::users(text)?;
+            config.cql.users = Some(Secret(text.to_owned()));
+            Some(())
+        }),
+    },
+    Setting {
+        name: "cql-auth",
+        kind: Kind::Switch,
+        placeholder: "BOOL",
+        secret: false,
+        default: Some("false"),
+        help: "Everyone must log in to the Cassandra API, with roles that CREATE ROLE made",
+        allowed: "true or false",
+        apply: Apply::Field(|config, text| value::switch(text).map(|on| config.cql.auth = on)),
+    },
+];
