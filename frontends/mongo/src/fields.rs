@@ -33,8 +33,6 @@ pub(crate) const NUMBER: Kind = Kind(&[
 pub(crate) const STRING: Kind = Kind(&[ElementType::String]);
 pub(crate) const DOCUMENT: Kind = Kind(&[ElementType::EmbeddedDocument]);
 pub(crate) const ARRAY: Kind = Kind(&[ElementType::Array]);
-pub(crate) const DOCUMENT_OR_ARRAY: Kind =
-    Kind(&[ElementType::EmbeddedDocument, ElementType::Array]);
 pub(crate) const STRING_OR_DOCUMENT: Kind =
     Kind(&[ElementType::String, ElementType::EmbeddedDocument]);
 pub(crate) const BINARY: Kind = Kind(&[ElementType::Binary]);

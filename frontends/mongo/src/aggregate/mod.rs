@@ -217,13 +217,6 @@ impl PipelineRows {
             batch.push_raw(&encoded);
             self.ready.pop_front();
         }
-        if self.ready.is_empty() && !self.is_complete && max > 0 {
-            // Telling the end now saves the client a request.
-            match self.source.next_batch().await? {
-                Some(documents) => self.ready.extend(documents),
-                None => self.is_complete = true,
-            }
-        }
         Ok(self.is_complete && self.ready.is_empty())
     }
 

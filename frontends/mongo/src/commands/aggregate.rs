@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use bson::{Bson, RawBsonRef};
-use tessera_mongo_language::error::{Code, Error, failed_to_parse, type_mismatch};
+use bson::RawBsonRef;
+use tessera_mongo_language::error::{Code, Error, failed_to_parse};
 use tessera_mongo_language::pipeline::Pipeline;
 
 use crate::access::{Access, Action, Need};
@@ -222,7 +222,7 @@ pub(crate) async fn read(
             return Err(Error::new(Code::INVALID_NAMESPACE, message).into());
         }
     };
-    let stages = stages(fields)?;
+    let stages = asked::stages(fields.array("pipeline"))?;
     let own = match &namespace {
         None => None,
         Some(namespace) => {
@@ -254,17 +254,4 @@ pub(crate) async fn read(
         check_collectionless(&aggregation)?;
     }
     Ok(aggregation)
-}
-
-fn stages(fields: &Fields<'_>) -> Result<Vec<Bson>> {
-    let mut stages = Vec::new();
-    for stage in fields.array("pipeline").into_iter().flatten() {
-        let stage = asked::value(stage?)?;
-        if !matches!(stage, Bson::Document(_)) {
-            let message = "Each element of the 'pipeline' array must be an object";
-            return Err(type_mismatch(message).into());
-        }
-        stages.push(stage);
-    }
-    Ok(stages)
 }

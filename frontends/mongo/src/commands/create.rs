@@ -13,7 +13,7 @@ use crate::command::Command;
 use crate::commands::view;
 use crate::data::Data;
 use crate::failure::{Failure, Result};
-use crate::fields::{ANY, BOOL_OR_NUMBER, Field, Fields, STRING, optional, required};
+use crate::fields::{ANY, BOOL, Field, Fields, STRING, optional, required};
 use crate::reply::Reply;
 use crate::request::Request;
 use crate::service::Service;
@@ -60,8 +60,8 @@ const DROP: &[Field] = &[optional("collectionUUID", ANY)];
 
 const RENAME: &[Field] = &[
     required("to", STRING),
-    optional("dropTarget", BOOL_OR_NUMBER),
-    optional("stayTemp", BOOL_OR_NUMBER),
+    optional("dropTarget", ANY),
+    optional("stayTemp", BOOL),
     optional("collectionUUID", ANY),
 ];
 
@@ -204,7 +204,7 @@ async fn drop_database(
             Err(error) => return Err(error.into()),
         }
     }
-    Ok(doc! { "dropped": database }.into())
+    Ok(Reply::ok())
 }
 
 async fn rename(service: &Service, _session: &mut Session, request: &Request<'_>) -> Result<Reply> {
@@ -220,9 +220,18 @@ async fn rename(service: &Service, _session: &mut Session, request: &Request<'_>
         }
     };
     let fields = Fields::of(request, RENAME)?;
-    let from = Namespace::parse(from)?;
-    let to = Namespace::parse(fields.str("to").unwrap_or_default())?;
-    let drop_target = fields.bool("dropTarget").unwrap_or(false);
+    let from = Namespace::parse(from).map_err(illegal)?;
+    let to = Namespace::parse(fields.str("to").unwrap_or_default()).map_err(illegal)?;
+    let drop_target = match fields.get("dropTarget") {
+        None => false,
+        Some(RawBsonRef::Boolean(flag)) => flag,
+        Some(RawBsonRef::Binary(id)) if id.subtype == bson::spec::BinarySubtype::Uuid => true,
+        Some(other) => {
+            let found = crate::fields::type_name(other.element_type());
+            let message = format!("dropTarget is of type {found}, expected a bool or a UUID");
+            return Err(type_mismatch(message).into());
+        }
+    };
     check_rename(&from, &to)?;
     let mut transaction = service.store.begin().await?;
     let source = Target::find(&service.data, &mut transaction, &from).await?;
@@ -266,6 +275,15 @@ async fn rename(service: &Service, _session: &mut Session, request: &Request<'_>
         )),
         Err(error) => Err(error.into()),
     }
+}
+
+/// Names that are too long or have a `$` are refused in their own way.
+fn illegal(error: Error) -> Error {
+    let message = &error.message;
+    if message.contains("too long") || message.contains("Invalid collection name") {
+        return Error::new(Code::ILLEGAL_OPERATION, error.message);
+    }
+    error
 }
 
 fn check_rename(from: &Namespace, to: &Namespace) -> Result<()> {

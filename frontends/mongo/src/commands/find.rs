@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use bson::{Document, doc};
+use bson::spec::ElementType;
+use bson::{Document, RawBsonRef, doc};
 use tessera_mongo_language::error::{Error, bad_value, failed_to_parse};
 
 use crate::access::{Access, Action};
@@ -16,9 +17,10 @@ use crate::execute::query::Query;
 use crate::execute::{Execution, FindRows};
 use crate::failure::Result;
 use crate::fields::{
-    ANY, BOOL_OR_NUMBER, DOCUMENT, Field, Fields, NUMBER, STRING_OR_DOCUMENT, optional,
+    ANY, BOOL_OR_NUMBER, DOCUMENT, Field, Fields, NUMBER, STRING_OR_DOCUMENT, optional, wrong_type,
 };
 use crate::listing;
+use crate::plan::Hint;
 use crate::reply::Reply;
 use crate::request::Request;
 use crate::service::Service;
@@ -89,6 +91,10 @@ async fn run(service: &Service, session: &mut Session, request: &Request<'_>) ->
     }
     let namespace = Namespace::new(request.database, request.collection()?)?;
     let fields = Fields::of(request, FIELDS)?;
+    if matches!(request.body.get("filter")?, Some(RawBsonRef::Null)) {
+        let (found, expected) = (ElementType::Null, &[ElementType::EmbeddedDocument]);
+        return Err(wrong_type("find", "filter", found, expected).into());
+    }
     let delivery = Delivery::read(&fields)?;
     let mut scope = service
         .data
@@ -167,6 +173,10 @@ fn cursor(
 async fn find_computed(service: &Service, request: &Request<'_>) -> Result<Option<Reply>> {
     let namespace = Namespace::new(request.database, request.collection()?)?;
     let fields = Fields::of(request, FIELDS)?;
+    if matches!(request.body.get("filter")?, Some(RawBsonRef::Null)) {
+        let (found, expected) = (ElementType::Null, &[ElementType::EmbeddedDocument]);
+        return Err(wrong_type("find", "filter", found, expected).into());
+    }
     let delivery = Delivery::read(&fields)?;
     let Some(documents) = config::documents(service, &namespace).await? else {
         return Ok(None);
@@ -191,11 +201,10 @@ impl Delivery {
             let message = "Cannot set 'awaitData' without also setting 'tailable'";
             return Err(failed_to_parse(message).into());
         }
-        let limit = fields.integer("limit").unwrap_or(0);
-        let single_batch = flag("singleBatch") || limit < 0;
+        let single_batch = flag("singleBatch");
         if tailable && single_batch {
             let message = "cannot use tailable option with the 'singleBatch' option";
-            return Err(failed_to_parse(message).into());
+            return Err(bad_value(message).into());
         }
         Ok(Self {
             batch_size: batch_size.map_or(FIRST_BATCH, |size| {
@@ -236,7 +245,7 @@ fn check_tailable(query: &Query, collection: &Collection) -> std::result::Result
             "error processing query: tailable cursor requested on non capped collection",
         ));
     }
-    if query.sort.is_some() {
+    if query.sort.is_some() || query.hint == (Hint::Natural { reverse: true }) {
         return Err(bad_value(
             "cannot use tailable option with a sort other than {$natural: 1}",
         ));

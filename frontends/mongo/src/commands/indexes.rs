@@ -309,10 +309,16 @@ fn dropped_names(collection: &Collection, wanted: RawBsonRef<'_>) -> Result<(Vec
                 let RawBsonRef::String(name) = name else {
                     return Err(wrong_index_type(name));
                 };
-                let name = by_name(collection, name)?;
-                if !found.contains(&name) {
-                    found.push(name);
+                if name == "*" {
+                    let all = collection.indexes.iter().map(|index| index.name.clone());
+                    return Ok((all.collect(), true));
                 }
+                let name = by_name(collection, name)?;
+                if found.contains(&name) {
+                    let message = format!("index not found with name [{name}]");
+                    return Err(Failure::new(Code::INDEX_NOT_FOUND, message));
+                }
+                found.push(name);
             }
             Ok((found, false))
         }
