@@ -236,6 +236,7 @@ fn finished(
 ) -> RawDocumentBuf {
     let outcome = outcome.and_then(|reply| {
         let reply = reply::with_concern(reply, command, request)?;
+        let reply = reply::with_recovery(reply, service, (command, request))?;
         reply::with_effect(reply, request, effect.as_ref())?.encode()
     });
     let clock = service.store.clock();

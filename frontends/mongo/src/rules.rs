@@ -14,6 +14,7 @@ const API_VERSION_REQUIRED: Code = Code(4_886_600);
 /// Refuses what may not be asked of a command.
 pub(crate) fn check(command: &Command, request: &Request<'_>) -> Result<()> {
     check_api(command, request)?;
+    check_numbers(command, request)?;
     if command.admin_only && request.database != "admin" {
         let message = format!(
             "{} may only be run against the admin database.",
@@ -21,7 +22,6 @@ pub(crate) fn check(command: &Command, request: &Request<'_>) -> Result<()> {
         );
         return Err(Failure::new(Code::UNAUTHORIZED, message));
     }
-    check_numbers(command, request)?;
     check_concerns(command, request)
 }
 
@@ -85,6 +85,14 @@ fn check_numbers(command: &Command, request: &Request<'_>) -> Result<()> {
                 Code::OPERATION_NOT_SUPPORTED_IN_TRANSACTION,
                 message,
             ));
+        }
+        let database = request.database;
+        let of_server = ["config", "local"].contains(&database);
+        if of_server || (database == "admin" && !command.admin_only) {
+            let message =
+                format!("Cannot run command against the '{database}' database in a transaction.");
+            let code = Code::OPERATION_NOT_SUPPORTED_IN_TRANSACTION;
+            return Err(Failure::new(code, message));
         }
     } else if !command.retryable {
         let message = format!(

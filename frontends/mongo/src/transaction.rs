@@ -233,8 +233,8 @@ fn numbered(request: &Request<'_>) -> Result<Numbered> {
     ) {
         (Some(session), Some(number), Some(false)) => Ok(Numbered { session, number }),
         _ => {
-            let message = "a transaction needs 'lsid', 'txnNumber' and 'autocommit: false'";
-            Err(Failure::new(Code::INVALID_OPTIONS, message))
+            let message = format!("{} must be run within a transaction", request.name());
+            Err(Failure::new(Code::COMMAND_FAILED, message))
         }
     }
 }

@@ -8,7 +8,7 @@ use tessera_mongo_language::error::{
 use tessera_mongo_language::filter::{Filter, Place};
 
 use crate::collection::Namespace;
-use crate::commands::asked::{rounded, stages};
+use crate::commands::asked::{rounded, view_stages};
 use crate::failure::Result as CommandResult;
 use crate::fields::{
     ANY, ARRAY, BOOL_OR_NUMBER, DOCUMENT, Field, Fields, NUMBER, STRING, optional, required,
@@ -303,7 +303,7 @@ fn read_view(fields: &Fields<'_>, options: &mut Document) -> CommandResult<()> {
     if on.is_empty() {
         return Err(bad_value("'viewOn' cannot be empty").into());
     }
-    let stages = stages(pipeline)?;
+    let stages = view_stages(pipeline)?;
     options.insert("viewOn", on);
     options.insert("pipeline", stages);
     Ok(())

@@ -112,12 +112,21 @@ pub(crate) fn rounded(value: RawBsonRef<'_>) -> i64 {
     }
 }
 
-/// The stages of a pipeline; nulls among them mean nothing.
+/// The stages of a view's pipeline; nulls among them mean nothing.
+pub(crate) fn view_stages(sent: Option<&RawArray>) -> Result<Vec<Bson>> {
+    read_stages(sent, true)
+}
+
+/// The stages of a pipeline.
 pub(crate) fn stages(sent: Option<&RawArray>) -> Result<Vec<Bson>> {
+    read_stages(sent, false)
+}
+
+fn read_stages(sent: Option<&RawArray>, skips_nulls: bool) -> Result<Vec<Bson>> {
     let mut stages = Vec::new();
     for stage in sent.into_iter().flatten() {
         match value(stage?)? {
-            Bson::Null => {}
+            Bson::Null if skips_nulls => {}
             stage @ Bson::Document(_) => stages.push(stage),
             other => {
                 let message = format!(

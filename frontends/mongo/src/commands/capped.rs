@@ -239,9 +239,9 @@ async fn compact(
     source(service, &Namespace::unchecked(request.database, name)).await?;
     let mut reply = Document::new();
     if fields.bool("dryRun").unwrap_or(false) {
-        reply.insert("estimatedBytesFreed", 0i64);
+        reply.insert("estimatedBytesFreed", 0);
     } else {
-        reply.insert("bytesFreed", 0i64);
+        reply.insert("bytesFreed", 0);
     }
     Ok(reply.into())
 }

@@ -43,7 +43,7 @@ pub(crate) const COMMANDS: &[Command] = &[
 
 const COLLECTIONS: &[Field] = &[
     optional("filter", DOCUMENT),
-    optional("nameOnly", BOOL_OR_NUMBER),
+    optional("nameOnly", BOOL),
     optional("authorizedCollections", BOOL),
     optional("cursor", DOCUMENT),
 ];

@@ -175,7 +175,7 @@ fn change_options(
             .or_insert_with(|| "error".into());
     }
     if let Some(stages) = fields.array("pipeline") {
-        options.insert("pipeline", asked::stages(Some(stages))?);
+        options.insert("pipeline", asked::view_stages(Some(stages))?);
     }
     if let Some(images) = fields.document("changeStreamPreAndPostImages") {
         const IMAGES: &[Field] = &[required("enabled", BOOL_OR_NUMBER)];
@@ -221,7 +221,7 @@ fn change_capped(
 ) -> Result<()> {
     const MAX_BYTES: i64 = 1 << 50;
     for (field, option) in [("cappedSize", "size"), ("cappedMax", "max")] {
-        let Some(number) = fields.integer(field) else {
+        let Some(number) = fields.get(field).map(asked::rounded) else {
             continue;
         };
         if collection.capped.is_none() {
@@ -232,7 +232,7 @@ fn change_capped(
                 format!("BSON field 'cappedSize' value must be >= 1, actual value '{number}'");
             return Err(bad_value(message).into());
         }
-        if number > MAX_BYTES {
+        if number > MAX_BYTES || (field == "cappedMax" && number > i64::from(i32::MAX)) {
             return Err(bad_value(format!("'{field}' is too large: {number}")).into());
         }
         if field == "cappedMax" && number <= 0 {
@@ -268,7 +268,7 @@ fn change_index(
         return Ok((reply, None));
     };
     let mut index = (**place).clone();
-    if let Some(seconds) = fields.integer("expireAfterSeconds") {
+    if let Some(seconds) = fields.get("expireAfterSeconds").map(asked::rounded) {
         change_index_expiry(&mut index, seconds, &mut reply)?;
     }
     if let Some(hidden) = fields.bool("hidden")
@@ -301,7 +301,8 @@ fn change_index_expiry(index: &mut IndexSpec, seconds: i64, reply: &mut Document
     if index.fields.len() > 1 || index.wildcard.is_some() {
         return Err(invalid("TTL indexes are single-field indexes"));
     }
-    if !(0..=i64::from(i32::MAX)).contains(&seconds) {
+    let seconds = seconds.min(i64::from(i32::MAX));
+    if seconds < 0 {
         return Err(invalid(
             "TTL index 'expireAfterSeconds' option must be within an acceptable range",
         ));

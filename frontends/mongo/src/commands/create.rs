@@ -189,7 +189,16 @@ async fn drop_database(
 ) -> Result<Reply> {
     Fields::of(request, &[])?;
     let argument = request.argument();
-    if crate::fields::float(argument) != Some(1.0) {
+    if argument == RawBsonRef::Null {
+        let message = "BSON field 'dropDatabase.dropDatabase' is missing but a required field";
+        return Err(Error::new(Code::IDL_FAILED_TO_PARSE, message).into());
+    }
+    if crate::fields::float(argument).is_none() {
+        let found = crate::fields::type_name(argument.element_type());
+        let message = format!("dropDatabase is of type {found}, expected a number");
+        return Err(type_mismatch(message).into());
+    }
+    if crate::commands::asked::rounded(argument) != 1 {
         let message = "have to pass 1 as db parameter";
         return Err(Error::new(Code(5_255_100), message).into());
     }
@@ -222,16 +231,7 @@ async fn rename(service: &Service, _session: &mut Session, request: &Request<'_>
     let fields = Fields::of(request, RENAME)?;
     let from = Namespace::parse(from).map_err(illegal)?;
     let to = Namespace::parse(fields.str("to").unwrap_or_default()).map_err(illegal)?;
-    let drop_target = match fields.get("dropTarget") {
-        None => false,
-        Some(RawBsonRef::Boolean(flag)) => flag,
-        Some(RawBsonRef::Binary(id)) if id.subtype == bson::spec::BinarySubtype::Uuid => true,
-        Some(other) => {
-            let found = crate::fields::type_name(other.element_type());
-            let message = format!("dropTarget is of type {found}, expected a bool or a UUID");
-            return Err(type_mismatch(message).into());
-        }
-    };
+    let drop_target = drop_target(fields.get("dropTarget"))?;
     check_rename(&from, &to)?;
     let mut transaction = service.store.begin().await?;
     let source = Target::find(&service.data, &mut transaction, &from).await?;
@@ -274,6 +274,24 @@ async fn rename(service: &Service, _session: &mut Session, request: &Request<'_>
             "target namespace exists",
         )),
         Err(error) => Err(error.into()),
+    }
+}
+
+/// Whether the target of a renaming may be dropped: a bool, or the UUID of what may be.
+fn drop_target(asked: Option<RawBsonRef<'_>>) -> Result<bool> {
+    match asked {
+        None => Ok(false),
+        Some(RawBsonRef::Boolean(flag)) => Ok(flag),
+        Some(RawBsonRef::Binary(id)) if id.subtype == bson::spec::BinarySubtype::Uuid => Ok(true),
+        Some(RawBsonRef::Binary(_)) => {
+            let message = "dropTarget is binary, and no UUID";
+            Err(Error::new(Code::INVALID_UUID, message).into())
+        }
+        Some(other) => {
+            let found = crate::fields::type_name(other.element_type());
+            let message = format!("dropTarget is of type {found}, expected a bool or a UUID");
+            Err(type_mismatch(message).into())
+        }
     }
 }
 

@@ -136,7 +136,9 @@ fn check(cursor: &Cursor, request: &Request<'_>) -> Result<()> {
         let message = "Cannot run getMore on a cursor that was created in another transaction";
         return Err(Error::new(Code(50_740), message).into());
     }
-    if generic.max_time.is_some() && !cursor.tail.is_some_and(|tail| tail.waits) {
+    // Even one that means no limit.
+    let limited = request.body.get("maxTimeMS")?.is_some();
+    if limited && !cursor.tail.is_some_and(|tail| tail.waits) {
         let message = "cannot set maxTimeMS on getMore command for a non-awaitData cursor";
         return Err(bad_value(message).into());
     }
@@ -192,7 +194,10 @@ async fn kill_cursors(
     _session: &mut Session,
     request: &Request<'_>,
 ) -> Result<Reply> {
-    Namespace::new(request.database, request.collection()?)?;
+    let name = request.collection()?;
+    if !name.starts_with("$cmd.") {
+        Namespace::new(request.database, name)?;
+    }
     let fields = Fields::of(request, KILL_CURSORS)?;
     let (mut killed, mut not_there) = (Vec::new(), Vec::new());
     let cursors = fields.array("cursors");

@@ -2,8 +2,7 @@
 
 use std::sync::Arc;
 
-use bson::spec::ElementType;
-use bson::{Document, RawBsonRef, doc};
+use bson::{Document, doc};
 use tessera_mongo_language::error::{Error, bad_value, failed_to_parse};
 
 use crate::access::{Access, Action};
@@ -13,14 +12,13 @@ use crate::command::Command;
 use crate::commands::{asked, fast, view};
 use crate::cursor::{Cursor, Rows as _, Tail};
 use crate::execute::computed;
-use crate::execute::query::Query;
+use crate::execute::query::{Query, natural};
 use crate::execute::{Execution, FindRows};
 use crate::failure::Result;
 use crate::fields::{
-    ANY, BOOL_OR_NUMBER, DOCUMENT, Field, Fields, NUMBER, STRING_OR_DOCUMENT, optional, wrong_type,
+    ANY, BOOL_OR_NUMBER, DOCUMENT, Field, Fields, NUMBER, STRING_OR_DOCUMENT, optional,
 };
 use crate::listing;
-use crate::plan::Hint;
 use crate::reply::Reply;
 use crate::request::Request;
 use crate::service::Service;
@@ -39,7 +37,7 @@ pub(crate) const COMMANDS: &[Command] = &[Command::new(
 .stable()];
 
 pub(crate) const FIELDS: &[Field] = &[
-    optional("filter", DOCUMENT),
+    optional("filter", DOCUMENT).not_null(),
     optional("sort", DOCUMENT),
     optional("projection", DOCUMENT),
     optional("hint", STRING_OR_DOCUMENT),
@@ -91,10 +89,6 @@ async fn run(service: &Service, session: &mut Session, request: &Request<'_>) ->
     }
     let namespace = Namespace::new(request.database, request.collection()?)?;
     let fields = Fields::of(request, FIELDS)?;
-    if matches!(request.body.get("filter")?, Some(RawBsonRef::Null)) {
-        let (found, expected) = (ElementType::Null, &[ElementType::EmbeddedDocument]);
-        return Err(wrong_type("find", "filter", found, expected).into());
-    }
     let delivery = Delivery::read(&fields)?;
     let mut scope = service
         .data
@@ -139,7 +133,7 @@ async fn run(service: &Service, session: &mut Session, request: &Request<'_>) ->
     scope.succeed();
     // A cursor that waits for more must have seen something to wait behind.
     let stays = match delivery.tail {
-        Some(_) => rows.execution.last().is_some(),
+        Some(_) => rows.execution.last().is_some() || (!done && delivery.batch_size == 0),
         None => !done,
     };
     let id = if stays && !delivery.single_batch {
@@ -173,10 +167,6 @@ fn cursor(
 async fn find_computed(service: &Service, request: &Request<'_>) -> Result<Option<Reply>> {
     let namespace = Namespace::new(request.database, request.collection()?)?;
     let fields = Fields::of(request, FIELDS)?;
-    if matches!(request.body.get("filter")?, Some(RawBsonRef::Null)) {
-        let (found, expected) = (ElementType::Null, &[ElementType::EmbeddedDocument]);
-        return Err(wrong_type("find", "filter", found, expected).into());
-    }
     let delivery = Delivery::read(&fields)?;
     let Some(documents) = config::documents(service, &namespace).await? else {
         return Ok(None);
@@ -245,7 +235,7 @@ fn check_tailable(query: &Query, collection: &Collection) -> std::result::Result
             "error processing query: tailable cursor requested on non capped collection",
         ));
     }
-    if query.sort.is_some() || query.hint == (Hint::Natural { reverse: true }) {
+    if query.sort.is_some() || natural(&query.sort_document)? == Some(true) {
         return Err(bad_value(
             "cannot use tailable option with a sort other than {$natural: 1}",
         ));
