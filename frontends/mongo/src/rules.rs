@@ -115,7 +115,9 @@ fn check_concerns(command: &Command, request: &Request<'_>) -> Result<()> {
         return Ok(());
     };
     let level = read_concern.level.unwrap_or(Level::Local);
-    if level != Level::Local && !command.takes_read_concern {
+    // The first statement of a transaction says it for all of them.
+    let takes = command.takes_read_concern || request.in_transaction();
+    if level != Level::Local && !takes {
         return invalid(format!(
             "Command {} does not support {{ readConcern: {{ level: \"{}\" }} }}",
             command.name,
@@ -251,6 +253,12 @@ mod tests {
             code(&WRITE, doc! { "readConcern": { "level": "majority" } }),
             None
         );
+        let first = doc! {
+            "txnNumber": 1i64, "autocommit": false, "startTransaction": true,
+            "readConcern": { "level": "majority" },
+        };
+        let command = PLAIN.in_transactions();
+        assert_eq!(code(&command, with_session(first)), None);
         assert_eq!(code(&PLAIN.admin_only(), doc! {}), Some(13));
     }
 }

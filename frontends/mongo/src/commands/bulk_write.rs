@@ -24,6 +24,7 @@ use crate::reply::Reply;
 use crate::request::Request;
 use crate::service::Service;
 use crate::session::Session;
+use crate::sharding::config;
 use crate::transaction::Scope;
 use crate::write::document::NewDocument;
 use crate::write::retry::Numbered;
@@ -192,7 +193,9 @@ fn namespaces(request: &Request<'_>) -> Result<Vec<Namespace>> {
     let mut found: Vec<Namespace> = Vec::with_capacity(sent.len());
     for namespace in sent {
         let fields = Fields::of_document("bulkWrite.nsInfo", namespace, NAMESPACE)?;
-        found.push(Namespace::parse(fields.str("ns").unwrap_or_default())?);
+        let namespace = Namespace::parse(fields.str("ns").unwrap_or_default())?;
+        config::check_write(&namespace)?;
+        found.push(namespace);
     }
     Ok(found)
 }

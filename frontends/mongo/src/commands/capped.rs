@@ -19,6 +19,7 @@ use crate::reply::Reply;
 use crate::request::Request;
 use crate::service::Service;
 use crate::session::Session;
+use crate::sharding::config;
 use crate::transaction::Scope;
 use crate::write::document::NewDocument;
 use crate::write::store;
@@ -108,6 +109,7 @@ async fn convert(
         return Err(Failure::new(Code::INVALID_NAMESPACE, message));
     }
     let namespace = Namespace::unchecked(request.database, name);
+    config::check_write(&namespace)?;
     let size = size(request)?;
     let _changing = service.data.lock_schema(&namespace).await;
     let source = source(service, &namespace).await?;
@@ -140,6 +142,7 @@ async fn clone(service: &Service, _session: &mut Session, request: &Request<'_>)
     let from = Namespace::new(request.database, from)?;
     let to = Namespace::new(request.database, to)?;
     to.check_creatable()?;
+    config::check_write(&to)?;
     let size = size(request)?;
     let source = source(service, &from).await?;
     let mut transaction = service.store.begin().await?;

@@ -36,8 +36,6 @@ pub(crate) mod view;
 use std::collections::HashMap;
 use std::sync::OnceLock;
 
-pub(crate) use parameters::Defaults;
-
 use crate::command::Command;
 
 const FAMILIES: &[&[Command]] = &[

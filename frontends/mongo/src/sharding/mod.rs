@@ -13,7 +13,7 @@ mod key;
 mod layout;
 mod place;
 mod progress;
-mod rows;
+pub(crate) mod rows;
 pub(crate) mod statistics;
 #[cfg(test)]
 mod tests;

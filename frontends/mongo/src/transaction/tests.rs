@@ -442,3 +442,16 @@ async fn pipelines_read_in_their_transaction() {
     let refused = speaker.next(pipeline(doc! { "$unionWith": "d" })).await;
     assert_eq!(refused.get_i32("code").ok(), Some(263));
 }
+
+#[tokio::test]
+async fn a_later_numbered_write_ends_the_transaction() {
+    let client = Client::new().await;
+    let mut speaker = Speaker::new(client, 1);
+    speaker.start(insert(1)).await;
+    let later = doc! { "insert": "c", "documents": [{ "_id": 2 }], "txnNumber": 2i64 };
+    assert_eq!(speaker.client.code("db", later).await, 0);
+    let transactions = &speaker.client.service.data.transactions;
+    assert_eq!(transactions.count_open(), 0);
+    let overtaken = speaker.next(insert(3)).await;
+    assert_eq!(overtaken.get_i32("code").ok(), Some(225));
+}
