@@ -274,7 +274,8 @@ def code_of(error):
     if isinstance(error, BulkWriteError):
         failures = error.details.get("writeErrors") or error.details.get("writeConcernErrors") or [{}]
         return failures[0].get("code")
-    return getattr(error, "code", None)
+    # Errors of a server that is no primary have their code in the answer alone.
+    return getattr(error, "code", None) or (getattr(error, "details", None) or {}).get("code")
 
 
 def chosen(found, wanted):
