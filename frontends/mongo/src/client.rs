@@ -4,7 +4,8 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use bson::spec::BinarySubtype;
-use bson::{Binary, Bson, Document, RawDocumentBuf, doc};
+use bson::{Binary, Bson, Document, RawDocument, doc};
+use bytes::Bytes;
 use tessera_core::Store;
 use tessera_core::engine::Engine;
 use tessera_core::memory::MemoryEngine;
@@ -13,10 +14,10 @@ use tessera_core::store::StoreOptions;
 use tessera_frontend::Shutdown;
 use tokio::sync::watch;
 
-use crate::request::Request;
+use crate::dispatch::{Answer, Incoming};
 use crate::service::{MongoConfig, Service};
 use crate::session::Session;
-use crate::{API, MongoModel, commands, reply};
+use crate::{API, MongoModel, dispatch};
 
 /// One connection of a client.
 pub(crate) struct Client {
@@ -81,17 +82,18 @@ impl Client {
         for (name, value) in &self.generic {
             body.entry(name.clone()).or_insert_with(|| value.clone());
         }
-        let body = RawDocumentBuf::try_from(&body).unwrap();
-        let answer = match Request::parse(&body, Vec::new(), None) {
-            Ok(request) => {
-                let command = commands::find(request.name()).expect("a known command");
-                (command.run)(&self.service, &mut self.session, &request).await
-            }
-            Err(failure) => Err(failure),
+        let packet = Bytes::from(body.to_vec().unwrap());
+        let incoming = Incoming {
+            body: RawDocument::from_bytes(&packet).unwrap(),
+            sequences: Vec::new(),
+            database: None,
+            packet: &packet,
+            exhaust: false,
         };
-        match answer {
-            Ok(answer) => Document::try_from(&*answer.encode().unwrap()).unwrap(),
-            Err(failure) => reply::of_failure(&failure),
+        let asked = incoming.parse();
+        match dispatch::answer(&self.service, &mut self.session, &asked).await {
+            Answer::Reply(reply) => Document::try_from(reply.as_ref()).unwrap(),
+            Answer::MoreToCome(_) | Answer::Close => panic!("{body}"),
         }
     }
 
@@ -112,6 +114,12 @@ impl Client {
         reply.get_i32("code").ok().or(statement).unwrap_or(0)
     }
 
+    /// The documents of a command's first batch.
+    pub(crate) async fn batch(&mut self, database: &str, command: Document) -> Vec<Document> {
+        let reply = self.run(database, command).await;
+        documents(&reply, "firstBatch")
+    }
+
     /// All documents that a filter finds.
     pub(crate) async fn find(
         &mut self,
@@ -123,10 +131,7 @@ impl Client {
         let reply = self.run(database, command).await;
         let cursor = reply.get_document("cursor").unwrap();
         assert_eq!(cursor.get_i64("id").unwrap(), 0);
-        let documents = cursor.get_array("firstBatch").unwrap().iter();
-        documents
-            .map(|document| document.as_document().unwrap().clone())
-            .collect()
+        documents(&reply, "firstBatch")
     }
 
     /// Inserts documents.
@@ -139,4 +144,13 @@ impl Client {
         let command = doc! { "insert": collection, "documents": documents };
         self.run(database, command).await;
     }
+}
+
+/// The documents of a batch.
+pub(crate) fn documents(reply: &Document, name: &str) -> Vec<Document> {
+    let cursor = reply.get_document("cursor").unwrap();
+    let batch = cursor.get_array(name).unwrap().iter();
+    batch
+        .map(|document| document.as_document().unwrap().clone())
+        .collect()
 }

@@ -3,7 +3,7 @@
 
 use bson::spec::ElementType;
 use bson::{RawBsonRef, RawDocument, Timestamp};
-use tessera_mongo_language::error::{bad_value, failed_to_parse};
+use tessera_mongo_language::error::{Code, Error, bad_value, failed_to_parse};
 
 use crate::failure::Result;
 use crate::fields::{
@@ -63,6 +63,16 @@ impl ReadConcern {
                 ))
             })
         });
+        check_provenance("readConcern", fields.str("provenance"))?;
+        for name in ["afterClusterTime", "atClusterTime"] {
+            let is_null = |time: Timestamp| {
+                time.time == 0 && (time.increment == 0 || name == "atClusterTime")
+            };
+            if fields.timestamp(name).is_some_and(is_null) {
+                let message = format!("readConcern.{name} cannot be a null timestamp");
+                return Err(Error::new(Code::INVALID_OPTIONS, message).into());
+            }
+        }
         Ok(Self {
             level: level.transpose()?,
             after_cluster_time: fields.timestamp("afterClusterTime"),
@@ -126,7 +136,7 @@ impl WriteConcern {
             let message = "wtimeout must be less than or equal to 2147483647";
             return Err(failed_to_parse(message).into());
         }
-        check_provenance(fields.str("provenance"))?;
+        check_provenance("writeConcern", fields.str("provenance"))?;
         Ok(Self {
             w: acknowledgement(fields.get("w"))?,
             journal: journal || fsync,
@@ -136,7 +146,7 @@ impl WriteConcern {
 }
 
 /// Where a concern came from, as members of a cluster tell each other.
-fn check_provenance(provenance: Option<&str>) -> Result<()> {
+fn check_provenance(concern: &str, provenance: Option<&str>) -> Result<()> {
     const KNOWN: &[&str] = &[
         "clientSupplied",
         "implicitDefault",
@@ -147,7 +157,7 @@ fn check_provenance(provenance: Option<&str>) -> Result<()> {
     match provenance {
         Some(name) if !KNOWN.contains(&name) => {
             let message = format!(
-                "Enumeration value '{name}' for field 'writeConcern.provenance' is not a valid \
+                "Enumeration value '{name}' for field '{concern}.provenance' is not a valid \
                  value."
             );
             Err(bad_value(message).into())

@@ -137,11 +137,9 @@ impl Cursors {
         }
     }
 
-    /// Forgets a cursor; answers whether there was one in this namespace.
-    pub(crate) fn kill(&self, id: i64, namespace: &str) -> bool {
-        let killed = self
-            .open
-            .remove_if(&id, |_, entry| entry.namespace == namespace);
+    /// Forgets a cursor; answers whether there was one.
+    pub(crate) fn kill(&self, id: i64) -> bool {
+        let killed = self.open.remove(&id);
         killed.is_some_and(|(_, entry)| !entry.is_expired())
     }
 

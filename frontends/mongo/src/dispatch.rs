@@ -1,11 +1,15 @@
 //! From a request to its reply: find the command, check what may be checked without knowing it, run
 //! it, and complete its answer.
 
+use std::future::poll_fn;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::Ordering;
+use std::task::Poll;
 use std::time::Instant;
 
 use bson::{Document, RawDocument, RawDocumentBuf};
 use bytes::Bytes;
+use tessera_core::engine::BoxFuture;
 use tessera_mongo_language::error::Code;
 use tracing::debug;
 
@@ -182,7 +186,7 @@ async fn run(
             if command.takes_write_concern && command.name != "endSessions" {
                 service.write_lock.passed().await;
             }
-            (command.run)(service, session, request).await
+            guarded((command.run)(service, session, request)).await
         };
         tokio::select! {
             biased;
@@ -197,6 +201,21 @@ async fn run(
     };
     place.end();
     outcome
+}
+
+/// Runs a command so that a mistake in it costs one answer and not the connection.
+async fn guarded(mut command: BoxFuture<'_, Result<Reply>>) -> Result<Reply> {
+    let outcome = poll_fn(|context| {
+        // What a command leaves half done is in its transaction, which ends with it.
+        match catch_unwind(AssertUnwindSafe(|| command.as_mut().poll(context))) {
+            Ok(polled) => polled.map(Some),
+            Err(_) => Poll::Ready(None),
+        }
+    });
+    outcome.await.unwrap_or_else(|| {
+        let message = "the command failed by a mistake of the server, which has logged it";
+        Err(Failure::new(Code::INTERNAL_ERROR, message))
+    })
 }
 
 /// Waits so long, or for ever.
@@ -217,6 +236,7 @@ fn finished(
 ) -> RawDocumentBuf {
     let outcome = outcome.and_then(|reply| {
         let reply = reply::with_concern(reply, command, request)?;
+        let reply = reply::with_recovery(reply, service, (command, request))?;
         reply::with_effect(reply, request, effect.as_ref())?.encode()
     });
     let clock = service.store.clock();
@@ -258,4 +278,17 @@ fn failed(service: &Service, failure: &Failure) -> RawDocumentBuf {
 fn failed_with(service: &Service, reply: &Document) -> RawDocumentBuf {
     let reply = RawDocumentBuf::try_from(reply).unwrap_or_default();
     complete(reply, None, service.cluster_time.now(service.store.clock()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_mistake_costs_one_answer() {
+        let answered = guarded(Box::pin(async { Ok(Reply::ok()) })).await;
+        assert!(answered.is_ok());
+        let mistaken = guarded(Box::pin(async { panic!("on purpose") })).await;
+        assert_eq!(mistaken.err().map(|f| f.code()), Some(Code::INTERNAL_ERROR));
+    }
 }

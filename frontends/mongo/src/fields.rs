@@ -1,7 +1,8 @@
 //! Strict reading of commands: which fields a command has and of which types they may be, declared
 //! as a table; whatever else a client sends gets MongoDB's own error.
 //!
-//! As there, a null is a field that is not there, unless its type allows null.
+//! As there, a null is a field that is not there, unless its type allows null or the field is said
+//! to refuse it.
 
 use bson::spec::ElementType;
 use bson::{RawArray, RawBsonRef, RawDocument, Timestamp};
@@ -33,8 +34,6 @@ pub(crate) const NUMBER: Kind = Kind(&[
 pub(crate) const STRING: Kind = Kind(&[ElementType::String]);
 pub(crate) const DOCUMENT: Kind = Kind(&[ElementType::EmbeddedDocument]);
 pub(crate) const ARRAY: Kind = Kind(&[ElementType::Array]);
-pub(crate) const DOCUMENT_OR_ARRAY: Kind =
-    Kind(&[ElementType::EmbeddedDocument, ElementType::Array]);
 pub(crate) const STRING_OR_DOCUMENT: Kind =
     Kind(&[ElementType::String, ElementType::EmbeddedDocument]);
 pub(crate) const BINARY: Kind = Kind(&[ElementType::Binary]);
@@ -46,6 +45,18 @@ pub(crate) struct Field {
     name: &'static str,
     kind: Kind,
     required: bool,
+    /// Whether a null is refused like any other wrong type.
+    refuses_null: bool,
+}
+
+impl Field {
+    /// The same field, where a null is a value of a wrong type.
+    pub(crate) const fn not_null(self) -> Self {
+        Self {
+            refuses_null: true,
+            ..self
+        }
+    }
 }
 
 /// A field that may be left out.
@@ -54,6 +65,7 @@ pub(crate) const fn optional(name: &'static str, kind: Kind) -> Field {
         name,
         kind,
         required: false,
+        refuses_null: false,
     }
 }
 
@@ -63,6 +75,7 @@ pub(crate) const fn required(name: &'static str, kind: Kind) -> Field {
         name,
         kind,
         required: true,
+        refuses_null: false,
     }
 }
 
@@ -136,7 +149,7 @@ impl<'a> Fields<'a> {
         let Kind(types) = field.kind;
         if !types.is_empty() && !types.contains(&value.element_type()) {
             return match value {
-                RawBsonRef::Null | RawBsonRef::Undefined => Ok(true),
+                RawBsonRef::Null | RawBsonRef::Undefined if !field.refuses_null => Ok(true),
                 _ => Err(wrong_type(path, key, value.element_type(), types).into()),
             };
         }

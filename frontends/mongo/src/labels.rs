@@ -40,9 +40,10 @@ pub(crate) fn add(
     if is_retryable(code) && (request.is_retryable_write() || ends_transaction) {
         failure = failure.labelled(RETRYABLE_WRITE);
     }
+    // What may be sent again must be, where a commit may have been applied already.
+    let may_be_done = ends_transaction && is_retryable(code);
     let transient = TRANSIENT_CODES.contains(&code.0) || is_retryable(code);
-    let lost_commit = ends_transaction && code != Code::NO_SUCH_TRANSACTION;
-    if request.in_transaction() && transient && !lost_commit {
+    if request.in_transaction() && transient && !may_be_done {
         failure = failure.labelled(TRANSIENT_TRANSACTION);
     }
     let overloaded = code == REQUEST_RATE_TOO_LARGE || OVERLOAD_CODES.contains(&code.0);

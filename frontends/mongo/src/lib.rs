@@ -42,8 +42,6 @@ mod session;
 mod sharding;
 mod system;
 #[cfg(test)]
-mod testing;
-#[cfg(test)]
 mod tests;
 mod transaction;
 mod wire;

@@ -68,6 +68,14 @@ impl LogicalSessions {
         self.last_use.remove(key).is_some()
     }
 
+    /// All sessions, and when each was last used, in milliseconds since 1970.
+    pub(crate) fn all(&self) -> Vec<(SessionKey, u64)> {
+        let sessions = self.last_use.iter();
+        sessions
+            .map(|entry| (*entry.key(), entry.value().load(Ordering::Relaxed)))
+            .collect()
+    }
+
     /// The sessions that are like this.
     pub(crate) fn matching(&self, matches: impl Fn(&SessionKey) -> bool) -> Vec<SessionKey> {
         let keys = self.last_use.iter().map(|entry| *entry.key());

@@ -10,6 +10,8 @@ use crate::fail_point::Effect;
 use crate::failure::{Failure, Parts, Result};
 use crate::labels;
 use crate::request::Request;
+use crate::service::Service;
+use crate::sharding;
 
 /// The answer of a command that succeeded, without `ok`.
 #[derive(Clone, Debug)]
@@ -125,6 +127,21 @@ pub(crate) fn with_concern(
     };
     let error = doc! { "code": code.0, "codeName": code.name().as_ref(), "errmsg": message };
     reply.with("writeConcernError", error)
+}
+
+/// Adds the token that routers give to the statements of a transaction, with which another router
+/// could finish its commit.
+pub(crate) fn with_recovery(
+    reply: Reply,
+    service: &Service,
+    (command, request): (&Command, &Request<'_>),
+) -> Result<Reply> {
+    let ends = ["commitTransaction", "abortTransaction"].contains(&command.name);
+    if ends || !request.in_transaction() || service.config.replica_set.is_some() {
+        return Ok(reply);
+    }
+    let shard = sharding::shard_name(sharding::FIRST_SHARD);
+    reply.with("recoveryToken", doc! { "recoveryShardId": shard })
 }
 
 /// Adds what a test wants to see in the reply of a command that was done.

@@ -14,6 +14,7 @@ const API_VERSION_REQUIRED: Code = Code(4_886_600);
 /// Refuses what may not be asked of a command.
 pub(crate) fn check(command: &Command, request: &Request<'_>) -> Result<()> {
     check_api(command, request)?;
+    check_numbers(command, request)?;
     if command.admin_only && request.database != "admin" {
         let message = format!(
             "{} may only be run against the admin database.",
@@ -21,7 +22,6 @@ pub(crate) fn check(command: &Command, request: &Request<'_>) -> Result<()> {
         );
         return Err(Failure::new(Code::UNAUTHORIZED, message));
     }
-    check_numbers(command, request)?;
     check_concerns(command, request)
 }
 
@@ -86,6 +86,14 @@ fn check_numbers(command: &Command, request: &Request<'_>) -> Result<()> {
                 message,
             ));
         }
+        let database = request.database;
+        let of_server = ["config", "local"].contains(&database);
+        if of_server || (database == "admin" && !command.admin_only) {
+            let message =
+                format!("Cannot run command against the '{database}' database in a transaction.");
+            let code = Code::OPERATION_NOT_SUPPORTED_IN_TRANSACTION;
+            return Err(Failure::new(code, message));
+        }
     } else if !command.retryable {
         let message = format!(
             "txnNumber may only be provided for multi-document transactions and retryable write \
@@ -107,7 +115,9 @@ fn check_concerns(command: &Command, request: &Request<'_>) -> Result<()> {
         return Ok(());
     };
     let level = read_concern.level.unwrap_or(Level::Local);
-    if level != Level::Local && !command.takes_read_concern {
+    // The first statement of a transaction says it for all of them.
+    let takes = command.takes_read_concern || request.in_transaction();
+    if level != Level::Local && !takes {
         return invalid(format!(
             "Command {} does not support {{ readConcern: {{ level: \"{}\" }} }}",
             command.name,
@@ -243,6 +253,12 @@ mod tests {
             code(&WRITE, doc! { "readConcern": { "level": "majority" } }),
             None
         );
+        let first = doc! {
+            "txnNumber": 1i64, "autocommit": false, "startTransaction": true,
+            "readConcern": { "level": "majority" },
+        };
+        let command = PLAIN.in_transactions();
+        assert_eq!(code(&command, with_session(first)), None);
         assert_eq!(code(&PLAIN.admin_only(), doc! {}), Some(13));
     }
 }

@@ -1,14 +1,12 @@
 //! What all connections share.
 
 use std::net::SocketAddr;
-use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
 use tessera_core::Store;
 
 use crate::auth::{Configured, Users};
 use crate::cluster_time::ClusterTime;
-use crate::commands::Defaults;
 use crate::counters::Counters;
 use crate::data::Data;
 use crate::fail_point::FailPoints;
@@ -51,7 +49,6 @@ pub(crate) struct Service {
     pub(crate) fail_points: FailPoints,
     pub(crate) parameters: Parameters,
     pub(crate) write_lock: WriteLock,
-    defaults: Mutex<Defaults>,
     /// What the commands on data share.
     pub(crate) data: Data,
 }
@@ -72,20 +69,7 @@ impl Service {
             fail_points: FailPoints::default(),
             parameters: Parameters::default(),
             write_lock: WriteLock::default(),
-            defaults: Mutex::default(),
         })
-    }
-
-    /// The concerns of commands that have none.
-    pub(crate) fn defaults(&self) -> Defaults {
-        self.change_defaults(|_| ())
-    }
-
-    /// Changes them; answers what they are then.
-    pub(crate) fn change_defaults(&self, change: impl FnOnce(&mut Defaults)) -> Defaults {
-        let mut defaults = self.defaults.lock().unwrap_or_else(PoisonError::into_inner);
-        change(&mut defaults);
-        defaults.clone()
     }
 
     /// Ends sessions and whatever is open in them.

@@ -80,6 +80,9 @@ impl Transactions {
     /// The scope in which a command runs.
     pub(crate) async fn scope(&self, data: &Data, request: &Request<'_>) -> Result<Scope> {
         if !request.in_transaction() {
+            if let Some(numbered) = Numbered::of(request) {
+                self.overtake(numbered).await;
+            }
             return Ok(Scope::Alone);
         }
         let numbered = numbered(request)?;
@@ -95,6 +98,18 @@ impl Transactions {
             slot,
             succeeded: false,
         }))
+    }
+
+    /// Ends the transaction that a session has left open before a write with a later number.
+    async fn overtake(&self, numbered: Numbered) {
+        let Some(slot) = self.find(numbered.session) else {
+            return;
+        };
+        let mut slot = slot.lock_owned().await;
+        if slot.number < numbered.number && matches!(slot.state, State::Open(_)) {
+            slot.number = numbered.number;
+            slot.state = State::Aborted;
+        }
     }
 
     async fn start(&self, data: &Data, numbered: Numbered) -> Result<OwnedMutexGuard<Slot>> {
@@ -233,8 +248,8 @@ fn numbered(request: &Request<'_>) -> Result<Numbered> {
     ) {
         (Some(session), Some(number), Some(false)) => Ok(Numbered { session, number }),
         _ => {
-            let message = "a transaction needs 'lsid', 'txnNumber' and 'autocommit: false'";
-            Err(Failure::new(Code::INVALID_OPTIONS, message))
+            let message = format!("{} must be run within a transaction", request.name());
+            Err(Failure::new(Code::COMMAND_FAILED, message))
         }
     }
 }

@@ -26,7 +26,8 @@ class Entities(dict):
     def create_client(self, options):
         commands = Commands(options.get("observeEvents", []), options.get("ignoreCommandMonitoringEvents", []))
         connections = Connections(options.get("observeEvents", []))
-        settings = dict(options.get("uriOptions", {}))
+        # After an error that makes it doubt the server, a client must not wait ten seconds.
+        settings = {"heartbeatFrequencyMS": 500} | options.get("uriOptions", {})
         if "serverApi" in options:
             api = options["serverApi"]
             settings["server_api"] = ServerApi(api["version"], strict=api.get("strict"),

@@ -36,7 +36,7 @@ def perform(entities, operation):
     if "rawData" in operation.get("arguments", {}):
         raise Unsupported("PyMongo has no rawData")
     arguments = prepared(entities, operation.get("arguments", {}))
-    if name.startswith("findOneAnd") and "bypass_document_validation" in arguments:
+    if name.startswith(("findOneAnd", "aggregate")) and "bypass_document_validation" in arguments:
         arguments["bypassDocumentValidation"] = arguments.pop("bypass_document_validation")
     if name in ("updateOne", "replaceOne") and "sort" in arguments:
         arguments["sort"] = dict(arguments["sort"])
@@ -112,7 +112,9 @@ def bulk_result(result):
         return answer | {"upsertedIds": {str(at): each for at, each in (result.upserted_ids or {}).items()}}
     if not result.has_verbose_results:
         return answer
-    verbose = lambda found: {str(at): worded(each) for at, each in found.items()}
+    # What a single update counts as upserted is no part of the results within a bulk write.
+    verbose = lambda found: {str(at): {name: value for name, value in worded(each).items()
+                                       if name != "upsertedCount"} for at, each in found.items()}
     return answer | {"insertResults": verbose(result.insert_results), "updateResults": verbose(
         result.update_results), "deleteResults": verbose(result.delete_results)}
 
@@ -212,7 +214,7 @@ def do_create_collection(database, arguments):
                for key, value in arguments.items()}
     if "viewOn" in options or "pipeline" in options:
         options["pipeline"] = options.get("pipeline", [])
-    database.create_collection(name, **options)
+    database.create_collection(name, check_exists=False, **options)
 
 
 def camel(name):

@@ -32,7 +32,7 @@ pub(crate) struct Environment {
     pub(crate) namespace: Option<Namespace>,
     pub(crate) bypass_validation: bool,
     /// The transaction that all of it reads in, if the command belongs to one.
-    transaction: Option<Shared>,
+    transaction: Mutex<Option<Shared>>,
     meters: Mutex<Vec<Meter>>,
 }
 
@@ -49,7 +49,7 @@ impl Environment {
             database: database.to_owned(),
             namespace,
             bypass_validation,
-            transaction,
+            transaction: Mutex::new(transaction),
             meters: Mutex::default(),
         }
     }
@@ -59,7 +59,7 @@ impl Environment {
         &self,
         read: impl AsyncFnOnce(&mut Transaction) -> Result<T>,
     ) -> Result<T> {
-        match &self.transaction {
+        match self.transaction() {
             Some(shared) => read(&mut *shared.lock().await).await,
             None => {
                 let mut transaction = self.data.store.begin().await?;
@@ -69,6 +69,17 @@ impl Environment {
                 done
             }
         }
+    }
+
+    fn transaction(&self) -> Option<Shared> {
+        let transaction = self.transaction.lock();
+        transaction.unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Lets go of the command's transaction, because everything in it is read.
+    pub(crate) fn release(&self) {
+        let transaction = self.transaction.lock();
+        transaction.unwrap_or_else(PoisonError::into_inner).take();
     }
 
     pub(crate) async fn target(&self, namespace: &Namespace) -> Result<Option<Target>> {

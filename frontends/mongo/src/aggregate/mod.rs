@@ -4,6 +4,8 @@
 pub(crate) mod environment;
 mod merge;
 mod out;
+pub(crate) mod rules;
+mod server_stages;
 pub(crate) mod source;
 pub(crate) mod system_stages;
 
@@ -13,7 +15,7 @@ use std::sync::Arc;
 use bson::{Bson, Document};
 use tessera_core::Transaction;
 use tessera_core::engine::BoxFuture;
-use tessera_mongo_language::error::{Code, Result as LanguageResult};
+use tessera_mongo_language::error::Result as LanguageResult;
 use tessera_mongo_language::expression::Context;
 use tessera_mongo_language::pipeline::{self, Documents, Pipeline, Source};
 
@@ -25,7 +27,7 @@ use crate::commands::view;
 use crate::cursor::Rows;
 use crate::data::Data;
 use crate::execute::query::Query;
-use crate::failure::{Failure, Result};
+use crate::failure::Result;
 use crate::plan::Hint;
 use crate::sharding::config;
 use crate::write::target::Target;
@@ -217,13 +219,6 @@ impl PipelineRows {
             batch.push_raw(&encoded);
             self.ready.pop_front();
         }
-        if self.ready.is_empty() && !self.is_complete && max > 0 {
-            // Telling the end now saves the client a request.
-            match self.source.next_batch().await? {
-                Some(documents) => self.ready.extend(documents),
-                None => self.is_complete = true,
-            }
-        }
         Ok(self.is_complete && self.ready.is_empty())
     }
 
@@ -250,33 +245,5 @@ impl Rows for PipelineRows {
             self.environment.forget_meters();
             done
         })
-    }
-}
-
-/// Refuses `{ aggregate: 1 }` for what needs a collection.
-pub(crate) fn check_collectionless(aggregation: &Aggregation) -> Result<()> {
-    const ALLOWED: &[&str] = &[
-        "$documents",
-        "$currentOp",
-        "$listLocalSessions",
-        "$listSessions",
-        "$changeStream",
-        "$shardedDataDistribution",
-        "$listCatalog",
-        "$listClusterCatalog",
-        "$queryStats",
-        "$querySettings",
-        "$listSampledQueries",
-    ];
-    let first = aggregation.stages.first().and_then(Bson::as_document);
-    let name = first.and_then(|stage| stage.keys().next());
-    match name {
-        Some(name) if ALLOWED.contains(&name.as_str()) => Ok(()),
-        name => {
-            let name = name.map_or("", String::as_str);
-            let message =
-                format!("{{aggregate: 1}} is not valid for '{name}'; a collection is required.");
-            Err(Failure::new(Code::INVALID_NAMESPACE, message))
-        }
     }
 }

@@ -7,6 +7,7 @@ use tessera_mongo_language::error::{Code, Error, type_mismatch};
 use tessera_mongo_language::pipeline::SystemStage;
 
 use crate::aggregate::environment::Environment;
+use crate::aggregate::server_stages;
 use crate::collection::Namespace;
 use crate::commands::stats::Size;
 use crate::failure::{Failure, Result};
@@ -28,6 +29,24 @@ const STAGES: &[(&str, Answer)] = &[
     }),
     ("$indexStats", |environment, argument| {
         Box::pin(index_stats(environment, argument))
+    }),
+    ("$currentOp", |environment, argument| {
+        Box::pin(server_stages::current_op(environment, argument))
+    }),
+    ("$listLocalSessions", |environment, argument| {
+        Box::pin(server_stages::list_sessions(environment, argument))
+    }),
+    ("$listSessions", |environment, argument| {
+        Box::pin(server_stages::list_sessions(environment, argument))
+    }),
+    ("$planCacheStats", |environment, argument| {
+        Box::pin(server_stages::plan_cache_stats(environment, argument))
+    }),
+    ("$querySettings", |environment, argument| {
+        Box::pin(server_stages::query_settings(environment, argument))
+    }),
+    ("$queryStats", |environment, argument| {
+        Box::pin(server_stages::query_stats(environment, argument))
     }),
 ];
 

@@ -89,7 +89,7 @@ impl Collection {
             pipeline: options.get_array("pipeline").cloned().unwrap_or_default(),
         });
         let capped = options.get_bool("capped").unwrap_or(false).then(|| Capped {
-            size: whole(options.get("size")).unwrap_or(0),
+            size: capped_size(whole(options.get("size")).unwrap_or(0)),
             max: whole(options.get("max")).filter(|max| *max > 0),
         });
         let mut id_index = IndexSpec::id_index(&collation);
@@ -241,6 +241,13 @@ impl Validator {
             refuses: action != "warn",
         }))
     }
+}
+
+/// The bytes that a capped collection really may have: at least 4 KiB, in steps of 256.
+fn capped_size(asked: i64) -> i64 {
+    const LEAST: i64 = 4_096;
+    const STEP: i64 = 256;
+    asked.max(LEAST).saturating_add(STEP - 1) / STEP * STEP
 }
 
 fn stored_indexes(stored: &[Document]) -> Result<Vec<Arc<IndexSpec>>> {

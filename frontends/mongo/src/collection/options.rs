@@ -2,13 +2,13 @@
 
 use bson::{Bson, Document, RawBsonRef, doc};
 use tessera_mongo_language::collation::Collation;
-use tessera_mongo_language::compare::type_name;
 use tessera_mongo_language::error::{
     Code, Error, Result, bad_value, failed_to_parse, type_mismatch,
 };
 use tessera_mongo_language::filter::{Filter, Place};
 
 use crate::collection::Namespace;
+use crate::commands::asked::{rounded, view_stages};
 use crate::failure::Result as CommandResult;
 use crate::fields::{
     ANY, ARRAY, BOOL_OR_NUMBER, DOCUMENT, Field, Fields, NUMBER, STRING, optional, required,
@@ -103,9 +103,6 @@ fn read_capped(fields: &Fields<'_>, options: &mut Document) -> Result<()> {
         }
         return Ok(());
     }
-    if given("viewOn") {
-        return Err(invalid("a view cannot be capped"));
-    }
     if !given("size") {
         return Err(invalid(
             "the 'size' field is required when 'capped' is true",
@@ -116,6 +113,10 @@ fn read_capped(fields: &Fields<'_>, options: &mut Document) -> Result<()> {
         return Err(bad_value(format!(
             "BSON field 'size' value must be >= 1 and <= {MAX_CAPPED_BYTES}, actual value '{size}'"
         )));
+    }
+    if given("viewOn") {
+        // Options of a collection are checked, and mean nothing to a view.
+        return Ok(());
     }
     options.insert("capped", true);
     options.insert("size", narrow(size));
@@ -155,7 +156,7 @@ fn check_clustered_conflicts(fields: &Fields<'_>) -> Result<()> {
 
 fn read_clustered(fields: &Fields<'_>, options: &mut Document) -> CommandResult<()> {
     let clustered = match fields.get("clusteredIndex") {
-        None | Some(RawBsonRef::Null) => return Ok(()),
+        None => return Ok(()),
         Some(RawBsonRef::Document(clustered)) => clustered,
         Some(other) => {
             return match crate::fields::truth(other) {
@@ -176,7 +177,11 @@ fn read_clustered(fields: &Fields<'_>, options: &mut Document) -> CommandResult<
     let given = Fields::of_document("create.clusteredIndex", clustered, CLUSTERED)?;
     let key = given.document("key").map(Document::try_from).transpose()?;
     if !key.as_ref().is_some_and(crate::index::is_id_key) {
-        return Err(invalid("the clusteredIndex key must be {_id: 1}").into());
+        return Err(Error::new(
+            Code::INVALID_INDEX_SPECIFICATION_OPTION,
+            "the clusteredIndex key must be {_id: 1}",
+        )
+        .into());
     }
     if !given.bool("unique").unwrap_or(false) {
         let message = "the clusteredIndex option requires 'unique: true'";
@@ -188,9 +193,6 @@ fn read_clustered(fields: &Fields<'_>, options: &mut Document) -> CommandResult<
         return Err(Error::new(Code(5_979_704), message).into());
     }
     let name = given.str("name").unwrap_or("_id_");
-    if name.is_empty() || name.contains('\0') {
-        return Err(bad_value("the name of a clusteredIndex cannot be empty").into());
-    }
     let stored = doc! { "v": 2, "key": { "_id": 1 }, "name": name, "unique": true };
     options.insert("clusteredIndex", stored);
     Ok(())
@@ -301,18 +303,7 @@ fn read_view(fields: &Fields<'_>, options: &mut Document) -> CommandResult<()> {
     if on.is_empty() {
         return Err(bad_value("'viewOn' cannot be empty").into());
     }
-    let mut stages = Vec::new();
-    for stage in pipeline.into_iter().flatten() {
-        let stage = Bson::try_from(stage?)?;
-        if !matches!(stage, Bson::Document(_)) {
-            let message = format!(
-                "Each element of the 'pipeline' array must be an object, not {}",
-                type_name(&stage)
-            );
-            return Err(type_mismatch(message).into());
-        }
-        stages.push(stage);
-    }
+    let stages = view_stages(pipeline)?;
     options.insert("viewOn", on);
     options.insert("pipeline", stages);
     Ok(())
@@ -414,21 +405,6 @@ fn check_engine_config(config: &bson::RawDocument) -> CommandResult<()> {
         }
     }
     Ok(())
-}
-
-/// A number rounded as whole ones are read: decimals to the nearest, doubles cut.
-fn rounded(value: RawBsonRef<'_>) -> i64 {
-    match value {
-        RawBsonRef::Decimal128(number) => {
-            let nearest = number
-                .to_string()
-                .parse::<f64>()
-                .unwrap_or(0.0)
-                .round_ties_even();
-            crate::fields::whole(RawBsonRef::Double(nearest)).unwrap_or(0)
-        }
-        other => crate::fields::whole(other).unwrap_or(0),
-    }
 }
 
 fn narrow(number: i64) -> Bson {

@@ -16,6 +16,12 @@ use crate::collection::{Collection, ShardKey};
 /// The token of every document that is not sharded.
 const UNSHARDED_TOKEN: i64 = 0;
 
+/// Where a document with this `_id` lies in a collection without options.
+pub(crate) fn usual(id: &Bson) -> Locator {
+    let row_key = key::encode(id, &Collation::default());
+    Locator::row(UNSHARDED_TOKEN, Bytes::new(), row_key)
+}
+
 impl Collection {
     /// The row key of an `_id` where documents are found by it.
     pub(crate) fn row_key(&self, id: &Bson) -> Bytes {

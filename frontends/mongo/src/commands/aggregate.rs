@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use bson::{Bson, RawBsonRef};
-use tessera_mongo_language::error::{Code, Error, failed_to_parse, type_mismatch};
+use bson::RawBsonRef;
+use tessera_mongo_language::error::{Code, Error, bad_value, failed_to_parse};
 use tessera_mongo_language::pipeline::Pipeline;
 
 use crate::access::{Access, Action, Need};
 use crate::aggregate::environment::{Environment, Handle};
-use crate::aggregate::{Aggregation, PipelineRows, check_collectionless};
+use crate::aggregate::{Aggregation, PipelineRows, rules};
 use crate::batch::{Batch, FIRST_BATCH, Turn};
 use crate::collection::Namespace;
 use crate::command::Command;
@@ -16,7 +16,7 @@ use crate::commands::{asked, explain};
 use crate::cursor::Cursor;
 use crate::failure::{Failure, Result};
 use crate::fields::{
-    ANY, ARRAY, BOOL_OR_NUMBER, DOCUMENT, Field, Fields, STRING_OR_DOCUMENT, optional, required,
+    ANY, ARRAY, BOOL, BOOL_OR_NUMBER, DOCUMENT, Field, Fields, optional, required,
 };
 use crate::listing;
 use crate::reply::Reply;
@@ -50,13 +50,13 @@ pub(crate) const COMMANDS: &[Command] = &[
 ];
 
 pub(crate) const FIELDS: &[Field] = &[
-    required("pipeline", ARRAY),
-    optional("cursor", DOCUMENT),
-    optional("explain", BOOL_OR_NUMBER),
-    optional("allowDiskUse", BOOL_OR_NUMBER),
+    required("pipeline", ARRAY).not_null(),
+    optional("cursor", DOCUMENT).not_null(),
+    optional("explain", BOOL).not_null(),
+    optional("allowDiskUse", BOOL).not_null(),
     optional("bypassDocumentValidation", BOOL_OR_NUMBER),
     optional("collation", DOCUMENT),
-    optional("hint", STRING_OR_DOCUMENT),
+    optional("hint", ANY),
     optional("let", DOCUMENT),
     optional("collectionUUID", ANY),
     optional("isMapReduceCommand", BOOL_OR_NUMBER),
@@ -74,6 +74,13 @@ pub(crate) const FIELDS: &[Field] = &[
     optional("requestReshardingResumeToken", BOOL_OR_NUMBER),
 ];
 
+/// Stages that tell of the server, and what they need.
+const SERVER_STAGES: &[(&str, Action)] = &[
+    ("$currentOp", Action::Inprog),
+    ("$listLocalSessions", Action::ListSessions),
+    ("$listSessions", Action::ListSessions),
+];
+
 /// What a pipeline needs to read and to write.
 fn needs(request: &Request<'_>) -> Result<Vec<Need>> {
     let name = request.argument().as_str().unwrap_or("$cmd.aggregate");
@@ -87,6 +94,12 @@ fn needs(request: &Request<'_>) -> Result<Vec<Need>> {
         };
         for element in stage.iter_elements() {
             let element = element?;
+            let of_server = SERVER_STAGES
+                .iter()
+                .find(|(name, _)| *name == element.key().as_str());
+            if let Some((_, action)) = of_server {
+                needs.push(Need::on_cluster(*action));
+            }
             if !["$out", "$merge"].contains(&element.key().as_str()) {
                 continue;
             }
@@ -121,15 +134,19 @@ fn written(database: &str, argument: RawBsonRef<'_>) -> (String, String) {
 
 async fn run(service: &Service, session: &mut Session, request: &Request<'_>) -> Result<Reply> {
     let fields = Fields::of(request, FIELDS)?;
+    let size = listing::batch_size(fields.document("cursor"))?.unwrap_or(FIRST_BATCH);
     if fields.bool("explain").unwrap_or(false) {
+        if request.generic.write_concern.is_some() {
+            let message = "Aggregate command cannot specify both 'explain' and 'writeConcern'";
+            return Err(failed_to_parse(message).into());
+        }
         return explain::aggregate(service, session, (request, &fields), "queryPlanner").await;
     }
-    let Some(cursor) = fields.document("cursor") else {
+    if fields.get("cursor").is_none() {
         let message =
             "The 'cursor' option is required, except for aggregate with the explain argument";
         return Err(failed_to_parse(message).into());
-    };
-    let size = listing::batch_size(Some(cursor))?.unwrap_or(FIRST_BATCH);
+    }
     let aggregation = read(service, request, &fields).await?;
     let shown = match &aggregation.namespace {
         Some(namespace) => namespace.to_string(),
@@ -177,7 +194,7 @@ pub(crate) async fn open(
     let opened = opened.await;
     environment.settle(session);
     if let Some(lent) = lent {
-        drop(handle);
+        environment.release();
         scope.take_back(lent)?;
     }
     let (rows, done) = opened?;
@@ -212,7 +229,7 @@ pub(crate) async fn read(
             if crate::fields::float(number) != Some(1.0) {
                 let message = "Invalid command format: the 'aggregate' field must specify a \
                                collection name or 1";
-                return Err(failed_to_parse(message).into());
+                return Err(bad_value(message).into());
             }
             None
         }
@@ -222,7 +239,8 @@ pub(crate) async fn read(
             return Err(Error::new(Code::INVALID_NAMESPACE, message).into());
         }
     };
-    let stages = stages(fields)?;
+    let stages = asked::stages(fields.array("pipeline"))?;
+    rules::check(request, fields, (namespace.as_ref(), &stages))?;
     let own = match &namespace {
         None => None,
         Some(namespace) => {
@@ -243,28 +261,11 @@ pub(crate) async fn read(
         let message = "Cannot override a view's default collation";
         return Err(Error::new(Code::OPTION_NOT_SUPPORTED_ON_VIEW, message).into());
     }
-    let aggregation = Aggregation {
+    Ok(Aggregation {
         namespace,
         stages,
         context: asked::context(service, collation, fields.document("let"))?,
         hint: asked::hint(fields.get("hint"))?,
         allow_disk_use: fields.bool("allowDiskUse").unwrap_or(true),
-    };
-    if aggregation.namespace.is_none() {
-        check_collectionless(&aggregation)?;
-    }
-    Ok(aggregation)
-}
-
-fn stages(fields: &Fields<'_>) -> Result<Vec<Bson>> {
-    let mut stages = Vec::new();
-    for stage in fields.array("pipeline").into_iter().flatten() {
-        let stage = asked::value(stage?)?;
-        if !matches!(stage, Bson::Document(_)) {
-            let message = "Each element of the 'pipeline' array must be an object";
-            return Err(type_mismatch(message).into());
-        }
-        stages.push(stage);
-    }
-    Ok(stages)
+    })
 }

@@ -1,15 +1,16 @@
 //! What several commands may ask alike: a collation, a hint, variables, numbers with limits.
 
-use bson::{Bson, Document, RawBsonRef, RawDocument};
+use bson::{Bson, Document, RawArray, RawBsonRef, RawDocument};
 use tessera_mongo_language::collation::Collation;
-use tessera_mongo_language::error::{Code, Error, failed_to_parse};
+use tessera_mongo_language::compare::type_name;
+use tessera_mongo_language::error::{bad_value, failed_to_parse, type_mismatch};
 use tessera_mongo_language::expression::Context;
 
 use crate::collection::Collection;
 use crate::context;
 use crate::execute::query::natural;
 use crate::failure::Result;
-use crate::fields::{Fields, exact};
+use crate::fields::{Fields, whole};
 use crate::plan::Hint;
 use crate::service::Service;
 
@@ -86,16 +87,55 @@ pub(crate) fn not_negative(fields: &Fields<'_>, name: &str) -> Result<Option<u64
     let Some(value) = fields.get(name) else {
         return Ok(None);
     };
-    let number = fields.integer(name).unwrap_or(0);
-    if exact(value).is_none() && matches!(value, RawBsonRef::Double(n) if n.is_nan()) {
-        return Ok(Some(0));
-    }
+    let number = rounded(value);
     match u64::try_from(number) {
         Ok(number) => Ok(Some(number)),
-        Err(_) => Err(Error::new(
-            Code(51_024),
-            format!("BSON field '{name}' value must be >= 0, actual value '{number}'"),
-        )
+        Err(_) => Err(bad_value(format!(
+            "BSON field '{name}' value must be >= 0, actual value '{number}'"
+        ))
         .into()),
     }
+}
+
+/// A number as a whole one: decimals are rounded to the nearest, doubles are cut.
+pub(crate) fn rounded(value: RawBsonRef<'_>) -> i64 {
+    match value {
+        RawBsonRef::Decimal128(number) => {
+            let nearest = number
+                .to_string()
+                .parse::<f64>()
+                .unwrap_or(0.0)
+                .round_ties_even();
+            whole(RawBsonRef::Double(nearest)).unwrap_or(0)
+        }
+        other => whole(other).unwrap_or(0),
+    }
+}
+
+/// The stages of a view's pipeline; nulls among them mean nothing.
+pub(crate) fn view_stages(sent: Option<&RawArray>) -> Result<Vec<Bson>> {
+    read_stages(sent, true)
+}
+
+/// The stages of a pipeline.
+pub(crate) fn stages(sent: Option<&RawArray>) -> Result<Vec<Bson>> {
+    read_stages(sent, false)
+}
+
+fn read_stages(sent: Option<&RawArray>, skips_nulls: bool) -> Result<Vec<Bson>> {
+    let mut stages = Vec::new();
+    for stage in sent.into_iter().flatten() {
+        match value(stage?)? {
+            Bson::Null if skips_nulls => {}
+            stage @ Bson::Document(_) => stages.push(stage),
+            other => {
+                let message = format!(
+                    "Each element of the 'pipeline' array must be an object, not {}",
+                    type_name(&other)
+                );
+                return Err(type_mismatch(message).into());
+            }
+        }
+    }
+    Ok(stages)
 }

@@ -3,11 +3,12 @@
 use std::sync::Arc;
 
 use bson::{Bson, Document, RawBsonRef, RawDocument, Timestamp, doc};
-use tessera_mongo_language::error::{Code, Error, bad_value};
+use tessera_mongo_language::error::{Code, Error, bad_value, failed_to_parse};
 
 use crate::access::{Access, Action, Need};
 use crate::collection::{Collection, Namespace};
 use crate::command::Command;
+use crate::commands::asked;
 use crate::commands::changing::{Changes, Changing};
 use crate::commands::insert::{Insertion, Part};
 use crate::commands::statements::{
@@ -16,13 +17,14 @@ use crate::commands::statements::{
 use crate::commands::update::{delete_change, update_change};
 use crate::failure::{Failure, Result};
 use crate::fields::{
-    ANY, ARRAY, BOOL_OR_NUMBER, DOCUMENT, Field, Fields, NUMBER, STRING, optional, required,
+    ANY, ARRAY, BOOL, BOOL_OR_NUMBER, DOCUMENT, Field, Fields, NUMBER, STRING, optional, required,
 };
 use crate::listing;
 use crate::reply::Reply;
 use crate::request::Request;
 use crate::service::Service;
 use crate::session::Session;
+use crate::sharding::config;
 use crate::transaction::Scope;
 use crate::write::document::NewDocument;
 use crate::write::retry::Numbered;
@@ -42,8 +44,8 @@ pub(crate) const COMMANDS: &[Command] = &[Command::new(
 const FIELDS: &[Field] = &[
     required("ops", ARRAY),
     required("nsInfo", ARRAY),
-    optional("errorsOnly", BOOL_OR_NUMBER),
-    optional("ordered", BOOL_OR_NUMBER),
+    optional("errorsOnly", BOOL),
+    optional("ordered", BOOL),
     optional("bypassDocumentValidation", BOOL_OR_NUMBER),
     optional("let", DOCUMENT),
     optional("cursor", DOCUMENT),
@@ -65,8 +67,8 @@ const UPDATE: &[Field] = &[
     required("update", NUMBER),
     required("filter", DOCUMENT),
     required("updateMods", ANY),
-    optional("multi", BOOL_OR_NUMBER),
-    optional("upsert", BOOL_OR_NUMBER),
+    optional("multi", BOOL),
+    optional("upsert", BOOL),
     optional("upsertSupplied", BOOL_OR_NUMBER),
     optional("arrayFilters", ARRAY),
     optional("hint", ANY),
@@ -79,7 +81,7 @@ const UPDATE: &[Field] = &[
 const DELETE: &[Field] = &[
     required("delete", NUMBER),
     required("filter", DOCUMENT),
-    optional("multi", BOOL_OR_NUMBER),
+    optional("multi", BOOL),
     optional("hint", ANY),
     optional("collation", DOCUMENT),
     optional("sampleId", ANY),
@@ -191,7 +193,9 @@ fn namespaces(request: &Request<'_>) -> Result<Vec<Namespace>> {
     let mut found: Vec<Namespace> = Vec::with_capacity(sent.len());
     for namespace in sent {
         let fields = Fields::of_document("bulkWrite.nsInfo", namespace, NAMESPACE)?;
-        found.push(Namespace::parse(fields.str("ns").unwrap_or_default())?);
+        let namespace = Namespace::parse(fields.str("ns").unwrap_or_default())?;
+        config::check_write(&namespace)?;
+        found.push(namespace);
     }
     Ok(found)
 }
@@ -206,6 +210,17 @@ fn check_operations(operations: &[&RawDocument], namespaces: usize) -> Result<()
             let message = format!("BulkWrite ops entry has an invalid namespace index {index:?}");
             return Err(bad_value(message).into());
         }
+        if kind != "insert" {
+            // Their errors are of the command, not of the operation.
+            asked::hint(fields.get("hint"))?;
+        }
+        if kind == "update"
+            && let Some(update) = fields.get("updateMods")
+            && !matches!(update, RawBsonRef::Document(_) | RawBsonRef::Array(_))
+        {
+            let message = "Update argument must be either an object or an array";
+            return Err(failed_to_parse(message).into());
+        }
     }
     Ok(())
 }
@@ -219,8 +234,8 @@ fn read<'a>(operation: &'a RawDocument) -> Result<(&'static str, Fields<'a>)> {
         "update" => ("update", UPDATE),
         "delete" => ("delete", DELETE),
         _ => {
-            let message = format!("Unrecognized bulkWrite operation '{name}'");
-            return Err(Error::new(Code::BAD_VALUE, message).into());
+            let message = format!("BSON field 'bulkWrite.ops.{name}' is an unknown field.");
+            return Err(Error::new(Code::IDL_UNKNOWN_FIELD, message).into());
         }
     };
     let fields = Fields::of_document("bulkWrite.ops", operation, table)?;

@@ -11,13 +11,15 @@ use tessera_mongo_language::error::{Code, Error, bad_value, type_mismatch};
 use crate::access::{Access, Action};
 use crate::collection::{Collection, Namespace};
 use crate::command::Command;
+use crate::commands::asked;
 use crate::data::Data;
 use crate::failure::{Failure, Result};
-use crate::fields::{ANY, BOOL, Field, Fields, NUMBER, STRING, optional, required};
+use crate::fields::{BOOL, Field, Fields, NUMBER, STRING, optional, required};
 use crate::reply::Reply;
 use crate::request::Request;
 use crate::service::Service;
 use crate::session::Session;
+use crate::sharding::config;
 use crate::transaction::Scope;
 use crate::write::document::NewDocument;
 use crate::write::store;
@@ -52,8 +54,6 @@ pub(crate) const COMMANDS: &[Command] = &[
     ),
 ];
 
-const CONVERT: &[Field] = &[optional("size", ANY)];
-const CLONE: &[Field] = &[required("toCollection", STRING), optional("size", ANY)];
 const COMPACT: &[Field] = &[
     optional("dryRun", BOOL),
     optional("force", BOOL),
@@ -70,11 +70,11 @@ const MAX_BYTES: i64 = 1 << 50;
 /// Documents that are copied in one step.
 const STEP: usize = 200;
 
-fn size(fields: &Fields<'_>) -> Result<i64> {
-    let size = fields
-        .get("size")
-        .and_then(crate::fields::whole)
-        .unwrap_or(0);
+/// The size that a command asks for. These commands are older than strict fields.
+fn size(request: &Request<'_>) -> Result<i64> {
+    let size = request.body.get("size")?;
+    let size = size.filter(|size| crate::fields::float(*size).is_some());
+    let size = size.map_or(0, asked::rounded);
     if size <= 0 {
         let message = "the capped size must be at least 1";
         return Err(Failure::new(Code::INVALID_OPTIONS, message));
@@ -103,9 +103,14 @@ async fn convert(
     _session: &mut Session,
     request: &Request<'_>,
 ) -> Result<Reply> {
-    let namespace = Namespace::new(request.database, request.collection()?)?;
-    let fields = Fields::of(request, CONVERT)?;
-    let size = size(&fields)?;
+    let name = request.collection()?;
+    if name.starts_with('.') {
+        let message = format!("Invalid namespace specified '{}.{name}'", request.database);
+        return Err(Failure::new(Code::INVALID_NAMESPACE, message));
+    }
+    let namespace = Namespace::unchecked(request.database, name);
+    config::check_write(&namespace)?;
+    let size = size(request)?;
     let _changing = service.data.lock_schema(&namespace).await;
     let source = source(service, &namespace).await?;
     let unique = bson::Uuid::new();
@@ -125,14 +130,20 @@ async fn clone(service: &Service, _session: &mut Session, request: &Request<'_>)
         let message = format!("the collection's name is of type {found}, expected a string");
         return Err(type_mismatch(message).into());
     };
-    let fields = Fields::of(request, CLONE)?;
+    let to = match request.body.get("toCollection")? {
+        Some(RawBsonRef::String(to)) => to,
+        None => "",
+        Some(other) => {
+            let found = crate::fields::type_name(other.element_type());
+            let message = format!("toCollection is of type {found}, expected a string");
+            return Err(type_mismatch(message).into());
+        }
+    };
     let from = Namespace::new(request.database, from)?;
-    let to = Namespace::new(
-        request.database,
-        fields.str("toCollection").unwrap_or_default(),
-    )?;
+    let to = Namespace::new(request.database, to)?;
     to.check_creatable()?;
-    let size = size(&fields)?;
+    config::check_write(&to)?;
+    let size = size(request)?;
     let source = source(service, &from).await?;
     let mut transaction = service.store.begin().await?;
     if Target::find(&service.data, &mut transaction, &to)

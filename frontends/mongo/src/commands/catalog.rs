@@ -14,7 +14,7 @@ use crate::collection::Namespace;
 use crate::command::Command;
 use crate::commands::asked;
 use crate::failure::Result;
-use crate::fields::{BOOL_OR_NUMBER, DOCUMENT, Field, Fields, optional};
+use crate::fields::{BOOL, BOOL_OR_NUMBER, DOCUMENT, Field, Fields, optional};
 use crate::listing;
 use crate::reply::Reply;
 use crate::request::Request;
@@ -43,15 +43,15 @@ pub(crate) const COMMANDS: &[Command] = &[
 
 const COLLECTIONS: &[Field] = &[
     optional("filter", DOCUMENT),
-    optional("nameOnly", BOOL_OR_NUMBER),
-    optional("authorizedCollections", BOOL_OR_NUMBER),
+    optional("nameOnly", BOOL),
+    optional("authorizedCollections", BOOL),
     optional("cursor", DOCUMENT),
 ];
 
 const DATABASES: &[Field] = &[
     optional("filter", DOCUMENT),
     optional("nameOnly", BOOL_OR_NUMBER),
-    optional("authorizedDatabases", BOOL_OR_NUMBER),
+    optional("authorizedDatabases", BOOL),
 ];
 
 /// Containers that are read in one step.
@@ -94,10 +94,13 @@ async fn list_collections(
             }
             let collection = service.data.collections.of(&definition)?;
             let mut shown = doc! { "name": name.container.clone(), "type": collection.kind() };
-            shown.insert("options", collection.options.clone());
-            if collection.view.is_some() {
+            if name_only {
+                // The filter sees no more than the client will.
+            } else if collection.view.is_some() {
+                shown.insert("options", collection.options.clone());
                 shown.insert("info", doc! { "readOnly": true });
             } else {
+                shown.insert("options", collection.options.clone());
                 let info = doc! { "readOnly": false, "uuid": collection.uuid_bson() };
                 shown.insert("info", info);
                 let mut id_index = collection.id_index.document.clone();
@@ -107,9 +110,6 @@ async fn list_collections(
                 }
             }
             if filter.matches(&shown)? {
-                if name_only {
-                    shown = doc! { "name": name.container.clone(), "type": collection.kind() };
-                }
                 found.push(shown);
             }
         }
@@ -151,17 +151,13 @@ async fn list_databases(
     let (mut databases, mut total) = (Vec::new(), 0);
     for (database, names) in by_database {
         let mut shown = doc! { "name": database };
-        if !name_only || mentions_size(&fields) {
+        if !name_only {
             let size = size_of(service, &mut transaction, &names).await?;
             shown.insert("sizeOnDisk", size);
             shown.insert("empty", size == 0);
             total += size;
         }
         if filter.matches(&shown)? {
-            if name_only {
-                shown.remove("sizeOnDisk");
-                shown.remove("empty");
-            }
             databases.push(Bson::Document(shown));
         }
     }
@@ -172,15 +168,6 @@ async fn list_databases(
         reply.insert("totalSizeMb", total / (1024 * 1024));
     }
     Ok(reply.into())
-}
-
-/// Whether the filter asks for more than names.
-fn mentions_size(fields: &Fields<'_>) -> bool {
-    let filter = fields.document("filter");
-    filter.is_some_and(|filter| {
-        let mut names = filter.iter_elements().flatten();
-        names.any(|element| element.key().as_str() != "name")
-    })
 }
 
 /// The bytes of the documents of some collections.

@@ -8,7 +8,7 @@ use tessera_core::Transaction;
 use tessera_core::locator::Locator;
 use tessera_mongo_language::error::Code;
 
-use crate::collection::{Collection, Namespace};
+use crate::collection::{Collection, Namespace, place};
 use crate::commands::insert::missing;
 use crate::data::Data;
 use crate::failure::Result;
@@ -145,8 +145,7 @@ impl Changing {
         let query = &self.change.query;
         let clause = predicate::clause(&query.filter, query.collation());
         let id = Conditions::of(&clause).equality("_id", query.collation())?;
-        let plain = Collection::new(Document::new()).ok()?;
-        Some(plain.locate_id(&id))
+        Some(place::usual(&id))
     }
 
     async fn run_many(

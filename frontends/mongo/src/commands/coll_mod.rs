@@ -14,7 +14,7 @@ use crate::failure::{Failure, Result};
 use crate::fields::{
     ANY, ARRAY, BOOL_OR_NUMBER, DOCUMENT, Field, Fields, NUMBER, STRING, optional, required,
 };
-use crate::index::{IndexSpec, same_key};
+use crate::index::{IndexSpec, build, same_key};
 use crate::reply::Reply;
 use crate::request::Request;
 use crate::service::Service;
@@ -75,23 +75,48 @@ async fn run(service: &Service, _session: &mut Session, request: &Request<'_>) -
     if collection.view.is_some() {
         view::check_new(service, &namespace, &collection).await?;
     }
-    let mut reply = Document::new();
+    let dry_run = fields.bool("dryRun").unwrap_or(false);
+    let (mut reply, mut unique) = (Document::new(), None);
     if let Some(index) = fields.document("index") {
-        reply = change_index(
-            &mut collection,
-            index,
-            fields.bool("dryRun").unwrap_or(false),
-        )?;
-    } else if fields.bool("dryRun").unwrap_or(false) {
+        (reply, unique) = change_index(&mut collection, index)?;
+    }
+    if dry_run && unique.is_none() {
         let message = "dryRun mode is only supported when converting an index to unique";
         return Err(Error::new(Code::INVALID_OPTIONS, message).into());
+    }
+    if dry_run {
+        reply.remove("unique_new");
+        return Ok(reply.into());
     }
     let schema = collection.encode()?;
     service
         .store
         .alter_schema(&namespace.container, move |_| Ok(schema.clone()))
         .await?;
+    if let Some(unique) = unique {
+        make_unique(service, &namespace, unique).await?;
+    }
     Ok(reply.into())
+}
+
+/// Builds an index again, this time refusing equal values; if there are some, it stays as it was.
+async fn make_unique(service: &Service, namespace: &Namespace, unique: IndexSpec) -> Result<()> {
+    let mut before = unique.document.clone();
+    before.remove("unique");
+    before.insert("prepareUnique", true);
+    let data = &service.data;
+    build::drop(data, namespace, std::slice::from_ref(&unique.name)).await?;
+    let Err(failure) = build::build(data, namespace, vec![unique]).await else {
+        return Ok(());
+    };
+    build::build(data, namespace, vec![IndexSpec::stored(&before)?]).await?;
+    if failure.code() != Code::DUPLICATE_KEY {
+        return Err(failure);
+    }
+    let message = "Cannot convert the index to unique. Please resolve conflicting documents \
+                   before running collMod again.";
+    let failure = Failure::new(Code::CANNOT_CONVERT_INDEX_TO_UNIQUE, message);
+    Err(failure.with("violations", Vec::<Bson>::new()))
 }
 
 fn change_options(
@@ -127,11 +152,6 @@ fn change_options(
     if !is_view && (given("viewOn") || given("pipeline")) {
         return Err(invalid("'viewOn' and 'pipeline' are options of views"));
     }
-    if given("viewOn") != given("pipeline") {
-        return Err(invalid(
-            "Must specify both 'viewOn' and 'pipeline' when modifying a view",
-        ));
-    }
     if let Some(validator) = fields.document("validator") {
         let validator = asked::owned(validator)?;
         options::check_validator(namespace, &validator, &collection.collation)?;
@@ -155,8 +175,7 @@ fn change_options(
             .or_insert_with(|| "error".into());
     }
     if let Some(stages) = fields.array("pipeline") {
-        let stages = stages.into_iter().map(|stage| asked::value(stage?));
-        options.insert("pipeline", stages.collect::<Result<Vec<Bson>>>()?);
+        options.insert("pipeline", asked::view_stages(Some(stages))?);
     }
     if let Some(images) = fields.document("changeStreamPreAndPostImages") {
         const IMAGES: &[Field] = &[required("enabled", BOOL_OR_NUMBER)];
@@ -202,7 +221,7 @@ fn change_capped(
 ) -> Result<()> {
     const MAX_BYTES: i64 = 1 << 50;
     for (field, option) in [("cappedSize", "size"), ("cappedMax", "max")] {
-        let Some(number) = fields.integer(field) else {
+        let Some(number) = fields.get(field).map(asked::rounded) else {
             continue;
         };
         if collection.capped.is_none() {
@@ -213,7 +232,7 @@ fn change_capped(
                 format!("BSON field 'cappedSize' value must be >= 1, actual value '{number}'");
             return Err(bad_value(message).into());
         }
-        if number > MAX_BYTES {
+        if number > MAX_BYTES || (field == "cappedMax" && number > i64::from(i32::MAX)) {
             return Err(bad_value(format!("'{field}' is too large: {number}")).into());
         }
         if field == "cappedMax" && number <= 0 {
@@ -232,8 +251,7 @@ fn change_capped(
 fn change_index(
     collection: &mut Collection,
     asked: &RawDocument,
-    dry_run: bool,
-) -> Result<Document> {
+) -> Result<(Document, Option<IndexSpec>)> {
     let fields = Fields::of_document("collMod.index", asked, INDEX)?;
     let position = find_index(collection, &fields)?;
     let changes = ["expireAfterSeconds", "hidden", "unique", "prepareUnique"];
@@ -243,14 +261,14 @@ fn change_index(
         ));
     }
     let Some(position) = position else {
-        return change_id_index(collection, &fields);
+        return Err(id_index_stays(collection, &fields));
     };
     let mut reply = Document::new();
     let Some(place) = collection.indexes.get_mut(position) else {
-        return Ok(reply);
+        return Ok((reply, None));
     };
     let mut index = (**place).clone();
-    if let Some(seconds) = fields.integer("expireAfterSeconds") {
+    if let Some(seconds) = fields.get("expireAfterSeconds").map(asked::rounded) {
         change_index_expiry(&mut index, seconds, &mut reply)?;
     }
     if let Some(hidden) = fields.bool("hidden")
@@ -268,18 +286,23 @@ fn change_index(
         }
         index.set_option("prepareUnique", prepare.then_some(Bson::Boolean(true)));
     }
-    if let Some(unique) = fields.bool("unique") {
-        change_unique(&index, unique, dry_run)?;
-    }
+    let converts = becomes_unique(&index, &fields)?;
     *place = Arc::new(IndexSpec::stored(&index.document)?);
-    Ok(reply)
+    if converts {
+        reply.insert("unique_new", true);
+        index.set_option("prepareUnique", None);
+        index.set_option("unique", Some(Bson::Boolean(true)));
+        return Ok((reply, Some(IndexSpec::stored(&index.document)?)));
+    }
+    Ok((reply, None))
 }
 
 fn change_index_expiry(index: &mut IndexSpec, seconds: i64, reply: &mut Document) -> Result<()> {
     if index.fields.len() > 1 || index.wildcard.is_some() {
         return Err(invalid("TTL indexes are single-field indexes"));
     }
-    if !(0..=i64::from(i32::MAX)).contains(&seconds) {
+    let seconds = seconds.min(i64::from(i32::MAX));
+    if seconds < 0 {
         return Err(invalid(
             "TTL index 'expireAfterSeconds' option must be within an acceptable range",
         ));
@@ -293,31 +316,28 @@ fn change_index_expiry(index: &mut IndexSpec, seconds: i64, reply: &mut Document
     Ok(())
 }
 
-fn change_unique(index: &IndexSpec, unique: bool, dry_run: bool) -> Result<()> {
-    if !unique {
-        return Err(bad_value("the 'unique' option of collMod can only be true").into());
+/// Whether an index that allows equal values is to refuse them from now on.
+fn becomes_unique(index: &IndexSpec, fields: &Fields<'_>) -> Result<bool> {
+    match fields.bool("unique") {
+        None => Ok(false),
+        Some(false) => Err(bad_value("the 'unique' option of collMod can only be true").into()),
+        Some(true) if index.unique => Ok(false),
+        Some(true) if index.document.get_bool("prepareUnique").unwrap_or(false) => Ok(true),
+        Some(true) => Err(invalid(
+            "The index must be converted with prepareUnique first",
+        )),
     }
-    if index.unique || dry_run {
-        return Ok(());
-    }
-    if !index.document.get_bool("prepareUnique").unwrap_or(false) {
-        let message = "The index must be converted with prepareUnique first";
-        return Err(invalid(message));
-    }
-    let message = "an index that allows equal values cannot become unique; create a unique one";
-    Err(Failure::new(Code::CANNOT_CONVERT_INDEX_TO_UNIQUE, message))
 }
 
-fn change_id_index(collection: &Collection, fields: &Fields<'_>) -> Result<Document> {
-    if fields.get("hidden").is_some() {
-        if collection.options.contains_key("clusteredIndex") {
-            let message = "the clustered index cannot be hidden";
-            return Err(Error::new(Code(6_011_800), message).into());
-        }
-        let message = "can't hide _id index";
-        return Err(bad_value(message).into());
+/// Why the index on `_id` stays as it is.
+fn id_index_stays(collection: &Collection, fields: &Fields<'_>) -> Failure {
+    if fields.get("hidden").is_none() {
+        return invalid("the _id index cannot be changed");
     }
-    Err(invalid("the _id index cannot be changed"))
+    if collection.options.contains_key("clusteredIndex") {
+        return Error::new(Code(6_011_800), "the clustered index cannot be hidden").into();
+    }
+    bad_value("can't hide _id index").into()
 }
 
 /// The position of the index that is meant; none is the one on `_id`.

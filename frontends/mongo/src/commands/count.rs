@@ -3,10 +3,10 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use bson::{Bson, Document, doc};
+use bson::{Bson, Document, RawBsonRef, doc};
 use tessera_core::Transaction;
 use tessera_mongo_language::collation::Collation;
-use tessera_mongo_language::error::{Code, Error};
+use tessera_mongo_language::error::{Code, Error, bad_value, failed_to_parse};
 use tessera_mongo_language::key;
 use tessera_mongo_language::path::{Path, values_at};
 
@@ -15,13 +15,13 @@ use crate::collection::{Collection, Namespace};
 use crate::command::Command;
 use crate::commands::statements::count as number;
 use crate::commands::{asked, view};
+use crate::concern::Level;
 use crate::execute::Execution;
 use crate::execute::computed;
 use crate::execute::query::Query;
 use crate::failure::Result;
 use crate::fields::{
-    ANY, BOOL_OR_NUMBER, DOCUMENT, Field, Fields, NUMBER, STRING, STRING_OR_DOCUMENT, optional,
-    required,
+    ANY, BOOL_OR_NUMBER, DOCUMENT, Field, Fields, NUMBER, STRING, exact, float, optional, required,
 };
 use crate::reply::Reply;
 use crate::request::Request;
@@ -51,9 +51,9 @@ pub(crate) const COMMANDS: &[Command] = &[
 
 pub(crate) const COUNT: &[Field] = &[
     optional("query", DOCUMENT),
-    optional("limit", NUMBER),
+    optional("limit", ANY),
     optional("skip", NUMBER),
-    optional("hint", STRING_OR_DOCUMENT),
+    optional("hint", ANY),
     optional("collation", DOCUMENT),
     optional("fields", ANY),
     optional("queryOptions", DOCUMENT),
@@ -65,7 +65,7 @@ pub(crate) const DISTINCT: &[Field] = &[
     required("key", STRING),
     optional("query", DOCUMENT),
     optional("collation", DOCUMENT),
-    optional("hint", STRING_OR_DOCUMENT),
+    optional("hint", ANY),
     optional("queryOptions", DOCUMENT),
     optional("collectionUUID", ANY),
     optional("includeQueryStatsMetrics", BOOL_OR_NUMBER),
@@ -79,6 +79,11 @@ const STEP: usize = 1_000;
 async fn count(service: &Service, session: &mut Session, request: &Request<'_>) -> Result<Reply> {
     let namespace = Namespace::new(request.database, request.collection()?)?;
     let fields = Fields::of(request, COUNT)?;
+    let level = request.generic.read_concern.as_ref();
+    if level.is_some_and(|concern| concern.level == Some(Level::Snapshot)) {
+        let message = "count does not support { readConcern: { level: \"snapshot\" } }";
+        return Err(Error::new(Code::INVALID_OPTIONS, message).into());
+    }
     if let Some(documents) = config::documents(service, &namespace).await? {
         let found = computed::answer(&count_query(service, &fields, None)?, documents)?;
         return Ok(doc! { "n": number(found.len() as u64) }.into());
@@ -130,10 +135,23 @@ pub(crate) fn count_query(
     let mut query = Query::by_filter(asked::document(fields, "query")?, context)?;
     query.hint = asked::hint(fields.get("hint"))?;
     query.skip = asked::not_negative(fields, "skip")?.unwrap_or(0);
-    // A negative limit is a limit: it once meant something else.
-    let limit = fields.integer("limit").unwrap_or(0);
-    query.limit = Some(limit.unsigned_abs()).filter(|limit| *limit > 0);
+    query.limit = limit(fields.get("limit"))?;
     Ok(query)
+}
+
+/// The most documents that are counted. A negative limit is a limit: it once meant something else.
+fn limit(asked: Option<RawBsonRef<'_>>) -> Result<Option<u64>> {
+    let Some(asked) = asked else {
+        return Ok(None);
+    };
+    if float(asked).is_none() {
+        return Err(bad_value("limit value is not a valid number").into());
+    }
+    let limit = exact(asked).ok_or_else(|| failed_to_parse("limit is no whole number"))?;
+    match limit.checked_abs() {
+        Some(limit) => Ok(u64::try_from(limit).ok().filter(|limit| *limit > 0)),
+        None => Err(bad_value("limit value for count cannot be min long").into()),
+    }
 }
 
 /// Counts by looking.

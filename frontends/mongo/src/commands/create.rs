@@ -13,7 +13,7 @@ use crate::command::Command;
 use crate::commands::view;
 use crate::data::Data;
 use crate::failure::{Failure, Result};
-use crate::fields::{ANY, BOOL_OR_NUMBER, Field, Fields, STRING, optional, required};
+use crate::fields::{ANY, BOOL, Field, Fields, STRING, optional, required};
 use crate::reply::Reply;
 use crate::request::Request;
 use crate::service::Service;
@@ -60,8 +60,8 @@ const DROP: &[Field] = &[optional("collectionUUID", ANY)];
 
 const RENAME: &[Field] = &[
     required("to", STRING),
-    optional("dropTarget", BOOL_OR_NUMBER),
-    optional("stayTemp", BOOL_OR_NUMBER),
+    optional("dropTarget", ANY),
+    optional("stayTemp", BOOL),
     optional("collectionUUID", ANY),
 ];
 
@@ -189,7 +189,16 @@ async fn drop_database(
 ) -> Result<Reply> {
     Fields::of(request, &[])?;
     let argument = request.argument();
-    if crate::fields::float(argument) != Some(1.0) {
+    if argument == RawBsonRef::Null {
+        let message = "BSON field 'dropDatabase.dropDatabase' is missing but a required field";
+        return Err(Error::new(Code::IDL_FAILED_TO_PARSE, message).into());
+    }
+    if crate::fields::float(argument).is_none() {
+        let found = crate::fields::type_name(argument.element_type());
+        let message = format!("dropDatabase is of type {found}, expected a number");
+        return Err(type_mismatch(message).into());
+    }
+    if crate::commands::asked::rounded(argument) != 1 {
         let message = "have to pass 1 as db parameter";
         return Err(Error::new(Code(5_255_100), message).into());
     }
@@ -204,7 +213,7 @@ async fn drop_database(
             Err(error) => return Err(error.into()),
         }
     }
-    Ok(doc! { "dropped": database }.into())
+    Ok(Reply::ok())
 }
 
 async fn rename(service: &Service, _session: &mut Session, request: &Request<'_>) -> Result<Reply> {
@@ -220,9 +229,9 @@ async fn rename(service: &Service, _session: &mut Session, request: &Request<'_>
         }
     };
     let fields = Fields::of(request, RENAME)?;
-    let from = Namespace::parse(from)?;
-    let to = Namespace::parse(fields.str("to").unwrap_or_default())?;
-    let drop_target = fields.bool("dropTarget").unwrap_or(false);
+    let from = Namespace::parse(from).map_err(illegal)?;
+    let to = Namespace::parse(fields.str("to").unwrap_or_default()).map_err(illegal)?;
+    let drop_target = drop_target(fields.get("dropTarget"))?;
     check_rename(&from, &to)?;
     let mut transaction = service.store.begin().await?;
     let source = Target::find(&service.data, &mut transaction, &from).await?;
@@ -266,6 +275,33 @@ async fn rename(service: &Service, _session: &mut Session, request: &Request<'_>
         )),
         Err(error) => Err(error.into()),
     }
+}
+
+/// Whether the target of a renaming may be dropped: a bool, or the UUID of what may be.
+fn drop_target(asked: Option<RawBsonRef<'_>>) -> Result<bool> {
+    match asked {
+        None => Ok(false),
+        Some(RawBsonRef::Boolean(flag)) => Ok(flag),
+        Some(RawBsonRef::Binary(id)) if id.subtype == bson::spec::BinarySubtype::Uuid => Ok(true),
+        Some(RawBsonRef::Binary(_)) => {
+            let message = "dropTarget is binary, and no UUID";
+            Err(Error::new(Code::INVALID_UUID, message).into())
+        }
+        Some(other) => {
+            let found = crate::fields::type_name(other.element_type());
+            let message = format!("dropTarget is of type {found}, expected a bool or a UUID");
+            Err(type_mismatch(message).into())
+        }
+    }
+}
+
+/// Names that are too long or have a `$` are refused in their own way.
+fn illegal(error: Error) -> Error {
+    let message = &error.message;
+    if message.contains("too long") || message.contains("Invalid collection name") {
+        return Error::new(Code::ILLEGAL_OPERATION, error.message);
+    }
+    error
 }
 
 fn check_rename(from: &Namespace, to: &Namespace) -> Result<()> {

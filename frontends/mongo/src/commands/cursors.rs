@@ -45,7 +45,7 @@ const LONG: Kind = Kind(&[bson::spec::ElementType::Int64]);
 const GET_MORE: &[Field] = &[
     required("collection", STRING),
     optional("batchSize", NUMBER),
-    optional("term", NUMBER),
+    optional("term", LONG),
     optional("lastKnownCommittedOpTime", ANY),
     optional("includeQueryStatsMetrics", BOOL_OR_NUMBER),
 ];
@@ -62,6 +62,10 @@ async fn get_more(
 ) -> Result<Reply> {
     let id = match request.argument() {
         RawBsonRef::Int64(id) => id,
+        RawBsonRef::Null => {
+            let message = "BSON field 'getMore.getMore' is missing but a required field";
+            return Err(Failure::new(Code::IDL_FAILED_TO_PARSE, message));
+        }
         other => {
             let found = crate::fields::type_name(other.element_type());
             let message = format!(
@@ -132,7 +136,9 @@ fn check(cursor: &Cursor, request: &Request<'_>) -> Result<()> {
         let message = "Cannot run getMore on a cursor that was created in another transaction";
         return Err(Error::new(Code(50_740), message).into());
     }
-    if generic.max_time.is_some() && !cursor.tail.is_some_and(|tail| tail.waits) {
+    // Even one that means no limit.
+    let limited = request.body.get("maxTimeMS")?.is_some();
+    if limited && !cursor.tail.is_some_and(|tail| tail.waits) {
         let message = "cannot set maxTimeMS on getMore command for a non-awaitData cursor";
         return Err(bad_value(message).into());
     }
@@ -188,7 +194,10 @@ async fn kill_cursors(
     _session: &mut Session,
     request: &Request<'_>,
 ) -> Result<Reply> {
-    let namespace = Namespace::new(request.database, request.collection()?)?;
+    let name = request.collection()?;
+    if !name.starts_with("$cmd.") {
+        Namespace::new(request.database, name)?;
+    }
     let fields = Fields::of(request, KILL_CURSORS)?;
     let (mut killed, mut not_there) = (Vec::new(), Vec::new());
     let cursors = fields.array("cursors");
@@ -196,6 +205,7 @@ async fn kill_cursors(
     for (position, id) in cursors.into_iter().flatten().enumerate() {
         match id? {
             RawBsonRef::Int64(id) => ids.push(id),
+            RawBsonRef::Null => {}
             other => {
                 let path = format!("cursors.{position}");
                 let found = other.element_type();
@@ -205,12 +215,8 @@ async fn kill_cursors(
             }
         }
     }
-    if ids.is_empty() {
-        let message = "Must specify at least one cursor id in: killCursors";
-        return Err(bad_value(message).into());
-    }
     for id in ids {
-        if service.data.cursors.kill(id, &namespace.to_string()) {
+        if service.data.cursors.kill(id) {
             killed.push(Bson::Int64(id));
         } else {
             not_there.push(Bson::Int64(id));

@@ -12,7 +12,7 @@ use crate::command::Command;
 use crate::commands::{asked, fast, view};
 use crate::cursor::{Cursor, Rows as _, Tail};
 use crate::execute::computed;
-use crate::execute::query::Query;
+use crate::execute::query::{Query, natural};
 use crate::execute::{Execution, FindRows};
 use crate::failure::Result;
 use crate::fields::{
@@ -37,7 +37,7 @@ pub(crate) const COMMANDS: &[Command] = &[Command::new(
 .stable()];
 
 pub(crate) const FIELDS: &[Field] = &[
-    optional("filter", DOCUMENT),
+    optional("filter", DOCUMENT).not_null(),
     optional("sort", DOCUMENT),
     optional("projection", DOCUMENT),
     optional("hint", STRING_OR_DOCUMENT),
@@ -133,7 +133,7 @@ async fn run(service: &Service, session: &mut Session, request: &Request<'_>) ->
     scope.succeed();
     // A cursor that waits for more must have seen something to wait behind.
     let stays = match delivery.tail {
-        Some(_) => rows.execution.last().is_some(),
+        Some(_) => rows.execution.last().is_some() || (!done && delivery.batch_size == 0),
         None => !done,
     };
     let id = if stays && !delivery.single_batch {
@@ -191,11 +191,10 @@ impl Delivery {
             let message = "Cannot set 'awaitData' without also setting 'tailable'";
             return Err(failed_to_parse(message).into());
         }
-        let limit = fields.integer("limit").unwrap_or(0);
-        let single_batch = flag("singleBatch") || limit < 0;
+        let single_batch = flag("singleBatch");
         if tailable && single_batch {
             let message = "cannot use tailable option with the 'singleBatch' option";
-            return Err(failed_to_parse(message).into());
+            return Err(bad_value(message).into());
         }
         Ok(Self {
             batch_size: batch_size.map_or(FIRST_BATCH, |size| {
@@ -236,7 +235,7 @@ fn check_tailable(query: &Query, collection: &Collection) -> std::result::Result
             "error processing query: tailable cursor requested on non capped collection",
         ));
     }
-    if query.sort.is_some() {
+    if query.sort.is_some() || natural(&query.sort_document)? == Some(true) {
         return Err(bad_value(
             "cannot use tailable option with a sort other than {$natural: 1}",
         ));

@@ -16,10 +16,7 @@ use crate::commands::statements::{StatementIds, count};
 use crate::commands::update::array_filters;
 use crate::execute::query::Query;
 use crate::failure::Result;
-use crate::fields::{
-    ANY, ARRAY, BOOL_OR_NUMBER, DOCUMENT, DOCUMENT_OR_ARRAY, Field, Fields, NUMBER,
-    STRING_OR_DOCUMENT, optional,
-};
+use crate::fields::{ANY, ARRAY, BOOL_OR_NUMBER, DOCUMENT, Field, Fields, NUMBER, optional};
 use crate::reply::Reply;
 use crate::request::Request;
 use crate::service::Service;
@@ -44,14 +41,14 @@ pub(crate) const FIELDS: &[Field] = &[
     optional("query", DOCUMENT),
     optional("sort", DOCUMENT),
     optional("remove", BOOL_OR_NUMBER),
-    optional("update", DOCUMENT_OR_ARRAY),
+    optional("update", ANY),
     optional("new", BOOL_OR_NUMBER),
     optional("fields", DOCUMENT),
     optional("upsert", BOOL_OR_NUMBER),
     optional("bypassDocumentValidation", BOOL_OR_NUMBER),
     optional("collation", DOCUMENT),
     optional("arrayFilters", ARRAY),
-    optional("hint", STRING_OR_DOCUMENT),
+    optional("hint", ANY),
     optional("let", DOCUMENT),
     optional("stmtId", NUMBER),
     optional("sampleId", ANY),
@@ -98,7 +95,9 @@ async fn run(service: &Service, session: &mut Session, request: &Request<'_>) ->
 /// Refuses options that contradict each other.
 fn check(fields: &Fields<'_>) -> Result<()> {
     let flag = |name| fields.bool(name).unwrap_or(false);
-    let has_update = fields.get("update").is_some();
+    let has_update = fields
+        .get("update")
+        .is_some_and(|update| update != RawBsonRef::Null);
     let refused = if flag("remove") {
         if has_update {
             "Cannot specify both an update and remove=true"

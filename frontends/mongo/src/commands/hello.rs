@@ -175,7 +175,10 @@ fn remember_client(session: &mut Session, client: RawBsonRef<'_>) -> Result<()> 
         .and_then(|app| app.get_str("name"));
     if application.is_ok_and(|name| name.len() > LONGEST_NAME) {
         let message = "The 'client.application.name' field must be at most 128 bytes";
-        return Err(Failure::new(Code(184), message));
+        return Err(Failure::new(
+            Code::CLIENT_METADATA_APP_NAME_TOO_LARGE,
+            message,
+        ));
     }
     session.place.set_client(&client);
     session.client = Some(client);

@@ -129,7 +129,7 @@ async fn create(service: &Service, _session: &mut Session, request: &Request<'_>
             check_unique_index(&index.key, &shard_key.key, Code::CANNOT_CREATE_INDEX)?;
         }
     }
-    let before = 1 + collection.indexes.len();
+    let before = counted(&collection);
     if before + new.len() > MAX_INDEXES {
         let message = format!("add index fails, too many indexes for {namespace}");
         return Err(Failure::new(Code::CANNOT_CREATE_INDEX, message));
@@ -152,6 +152,12 @@ async fn create(service: &Service, _session: &mut Session, request: &Request<'_>
     }
     scope.succeed();
     Ok(creation_reply(before, count, created).into())
+}
+
+/// How many indexes a collection has. What a clustered one is ordered by is no index of its own.
+fn counted(collection: &Collection) -> usize {
+    let own = usize::from(!collection.options.contains_key("clusteredIndex"));
+    own + collection.indexes.len()
 }
 
 fn creation_reply(before: usize, added: usize, created: bool) -> Document {
@@ -269,7 +275,7 @@ async fn drop_indexes(
     let collection = known(&target);
     let wanted = fields.get("index").unwrap_or(RawBsonRef::Null);
     let (names, all) = dropped_names(&collection, wanted)?;
-    let before = i32::try_from(1 + collection.indexes.len()).unwrap_or(i32::MAX);
+    let before = i32::try_from(counted(&collection)).unwrap_or(i32::MAX);
     build::drop(&service.data, &namespace, &names).await?;
     let mut reply = doc! { "nIndexesWas": before };
     if all {
@@ -309,10 +315,16 @@ fn dropped_names(collection: &Collection, wanted: RawBsonRef<'_>) -> Result<(Vec
                 let RawBsonRef::String(name) = name else {
                     return Err(wrong_index_type(name));
                 };
-                let name = by_name(collection, name)?;
-                if !found.contains(&name) {
-                    found.push(name);
+                if name == "*" {
+                    let all = collection.indexes.iter().map(|index| index.name.clone());
+                    return Ok((all.collect(), true));
                 }
+                let name = by_name(collection, name)?;
+                if found.contains(&name) {
+                    let message = format!("index not found with name [{name}]");
+                    return Err(Failure::new(Code::INDEX_NOT_FOUND, message));
+                }
+                found.push(name);
             }
             Ok((found, false))
         }
@@ -374,10 +386,17 @@ async fn list(service: &Service, _session: &mut Session, request: &Request<'_>) 
     let size = listing::batch_size(fields.document("cursor"))?;
     let target = existing(service, &namespace, &fields).await?;
     let collection = known(&target);
-    let documents = collection
-        .all_indexes()
-        .map(|index| index.document.clone())
-        .collect();
+    let flag = |name| fields.bool(name).unwrap_or(false);
+    let with_builds = flag("includeIndexBuildInfo");
+    if with_builds && flag("includeBuildUUIDs") {
+        let message = "'includeIndexBuildInfo' cannot be given with 'includeBuildUUIDs'";
+        return Err(Error::new(Code::INVALID_OPTIONS, message).into());
+    }
+    let documents = collection.all_indexes().map(|index| match with_builds {
+        true => doc! { "spec": index.document.clone() },
+        false => index.document.clone(),
+    });
+    let documents = documents.collect();
     let name = namespace.to_string();
     listing::reply(&service.data, request, (&name, documents), size)
 }

@@ -13,7 +13,7 @@ use crate::command::Command;
 use crate::commands::statements::{Outcome, StatementIds, check_count, concerns_all, count};
 use crate::data::Data;
 use crate::failure::{Failure, Result};
-use crate::fields::{ANY, ARRAY, BOOL_OR_NUMBER, Field, Fields, NUMBER, optional, required};
+use crate::fields::{ANY, ARRAY, BOOL, BOOL_OR_NUMBER, Field, Fields, NUMBER, optional, required};
 use crate::reply::Reply;
 use crate::request::Request;
 use crate::service::Service;
@@ -38,7 +38,7 @@ pub(crate) const COMMANDS: &[Command] = &[Command::new(
 
 const FIELDS: &[Field] = &[
     required("documents", ARRAY),
-    optional("ordered", BOOL_OR_NUMBER),
+    optional("ordered", BOOL),
     optional("bypassDocumentValidation", BOOL_OR_NUMBER),
     optional("stmtId", NUMBER),
     optional("stmtIds", ARRAY),

@@ -1,6 +1,6 @@
 //! The table of commands: one file for each family, one row for each command.
 
-mod aggregate;
+pub(crate) mod aggregate;
 pub(crate) mod asked;
 mod bulk_write;
 mod capped;
@@ -26,17 +26,16 @@ pub(crate) mod server;
 mod sessions;
 mod statements;
 pub(crate) mod stats;
-mod status;
+pub(crate) mod status;
 mod testing;
 mod transactions;
 mod update;
 mod users;
+mod validate;
 pub(crate) mod view;
 
 use std::collections::HashMap;
 use std::sync::OnceLock;
-
-pub(crate) use parameters::Defaults;
 
 use crate::command::Command;
 
@@ -71,6 +70,7 @@ const FAMILIES: &[&[Command]] = &[
     transactions::COMMANDS,
     update::COMMANDS,
     users::COMMANDS,
+    validate::COMMANDS,
 ];
 
 /// Every command.

@@ -4,6 +4,7 @@ use bson::{Bson, DateTime, Document, RawBsonRef, RawDocument, Timestamp, doc};
 use tessera_mongo_language::error::{Code, bad_value};
 
 use crate::access::{Access, Action};
+use crate::collection::Namespace;
 use crate::command::Command;
 use crate::concern::{Acknowledgement, Level, ReadConcern, WriteConcern};
 use crate::failure::{Failure, Result};
@@ -13,6 +14,7 @@ use crate::reply::Reply;
 use crate::request::{Request, is_generic};
 use crate::service::Service;
 use crate::session::Session;
+use crate::sharding::{config, rows};
 
 pub(crate) const COMMANDS: &[Command] = &[
     Command::new(
@@ -131,18 +133,57 @@ async fn set(service: &Service, _: &mut Session, request: &Request<'_>) -> Resul
 }
 
 /// The concerns that someone set.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Defaults {
+#[derive(Debug, Default)]
+struct Defaults {
     read: Option<Document>,
     write: Option<Document>,
     updated: Option<(DateTime, Timestamp)>,
+}
+
+impl Defaults {
+    /// Under which `_id` they lie in `config.settings`.
+    const ID: &str = "ReadWriteConcernDefaults";
+
+    fn place() -> Namespace {
+        Namespace::unchecked(config::DATABASE, "settings")
+    }
+
+    async fn load(service: &Service) -> Result<Self> {
+        let row = rows::get(service, &Self::place(), &Self::ID.into()).await?;
+        let Some(row) = row else {
+            return Ok(Self::default());
+        };
+        let concern = |name: &str| row.get_document(name).ok().cloned();
+        let time = row.get_timestamp("updateOpTime").ok();
+        let at = row.get_datetime("updateWallClockTime").ok();
+        Ok(Self {
+            read: concern("defaultReadConcern"),
+            write: concern("defaultWriteConcern"),
+            updated: at.copied().zip(time),
+        })
+    }
+
+    async fn store(&self, service: &Service) -> Result<()> {
+        let mut row = doc! { "_id": Self::ID };
+        if let Some(read) = &self.read {
+            row.insert("defaultReadConcern", read.clone());
+        }
+        if let Some(write) = &self.write {
+            row.insert("defaultWriteConcern", write.clone());
+        }
+        if let Some((at, time)) = self.updated {
+            row.insert("updateOpTime", time);
+            row.insert("updateWallClockTime", at);
+        }
+        rows::put(service, &Self::place(), &row).await
+    }
 }
 
 const GET_DEFAULT: &[Field] = &[optional("inMemory", BOOL)];
 
 async fn get_default(service: &Service, _: &mut Session, request: &Request<'_>) -> Result<Reply> {
     let fields = Fields::of(request, GET_DEFAULT)?;
-    let mut reply = shown(&service.defaults());
+    let mut reply = shown(&Defaults::load(service).await?);
     if fields.bool("inMemory") == Some(true) {
         reply.insert("inMemory", true);
     }
@@ -188,15 +229,15 @@ async fn set_default(service: &Service, _: &mut Session, request: &Request<'_>) 
         return Err(bad_value(message).into());
     }
     let time = service.cluster_time.advance(service.store.clock());
-    let defaults = service.change_defaults(|defaults| {
-        if let Some(read) = read {
-            defaults.read = (!read.is_empty()).then_some(read);
-        }
-        if let Some(write) = write {
-            defaults.write = (!write.is_empty()).then_some(write);
-        }
-        defaults.updated = Some((DateTime::now(), time));
-    });
+    let mut defaults = Defaults::load(service).await?;
+    if let Some(read) = read {
+        defaults.read = (!read.is_empty()).then_some(read);
+    }
+    if let Some(write) = write {
+        defaults.write = (!write.is_empty()).then_some(write);
+    }
+    defaults.updated = Some((DateTime::now(), time));
+    defaults.store(service).await?;
     Ok(shown(&defaults).into())
 }
 

@@ -34,8 +34,7 @@ pub(crate) const COMMANDS: &[Command] = &[
 fn member(service: &Service) -> Result<(&str, String)> {
     let Some(name) = &service.config.replica_set else {
         let message = "not running with --replSet";
-        // NoReplicationEnabled
-        return Err(Failure::new(Code(76), message));
+        return Err(Failure::new(Code::NO_REPLICATION_ENABLED, message));
     };
     let address = service
         .config

@@ -134,7 +134,7 @@ fn own(request: &Request<'_>) -> Result<Name> {
     let name = named(request, "Role")?;
     if role::built_in(&name.name, &name.database).is_some() {
         let message = format!("{name} is a built-in role and cannot be modified.");
-        return Err(Failure::new(Code(49), message));
+        return Err(Failure::new(Code::INVALID_ROLE_MODIFICATION, message));
     }
     Ok(name)
 }
@@ -146,7 +146,9 @@ async fn create(service: &Service, _: &mut Session, request: &Request<'_>) -> Re
         Failure::new(Code::IDL_FAILED_TO_PARSE, message)
     };
     let name = own(request).map_err(|failure| match failure.code() {
-        Code(49) => bad_value("Cannot create a role with the name of a built-in role").into(),
+        Code::INVALID_ROLE_MODIFICATION => {
+            bad_value("Cannot create a role with the name of a built-in role").into()
+        }
         _ => failure,
     })?;
     let roles = roles(request, "roles")?.ok_or_else(|| missing("roles"))?;
@@ -213,7 +215,7 @@ async fn check_cycle(service: &Service, name: &Name, roles: &[Name]) -> Result<(
     if granted.roles.contains(name) {
         let message =
             format!("Granting the roles would introduce a cycle in the role graph of {name}");
-        return Err(Failure::new(Code(49), message));
+        return Err(Failure::new(Code::INVALID_ROLE_MODIFICATION, message));
     }
     Ok(())
 }

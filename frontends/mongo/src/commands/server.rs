@@ -93,7 +93,7 @@ pub(crate) const COMMANDS: &[Command] = &[
         "fsync",
         "Writes what was answered to disk.",
         Access::Cluster(&[Action::Fsync]),
-        |service, _, request| Box::pin(async { fsync(service, request) }),
+        |service, _, request| Box::pin(fsync(service, request)),
     )
     .admin_only(),
     Command::new(
@@ -258,8 +258,9 @@ const FSYNC: &[Field] = &[
 ];
 
 /// With `lock`, holds writes back until as many `fsyncUnlock` have come.
-fn fsync(service: &Service, request: &Request<'_>) -> Result<Reply> {
+async fn fsync(service: &Service, request: &Request<'_>) -> Result<Reply> {
     let fields = Fields::of(request, FSYNC)?;
+    crate::write::retry::flush(&service.data).await?;
     if fields.bool("lock") != Some(true) {
         return Ok(doc! { "numFiles": 1 }.into());
     }

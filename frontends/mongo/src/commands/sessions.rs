@@ -93,6 +93,9 @@ fn sessions(request: &Request<'_>, owner: Owner) -> Result<Vec<SessionKey>> {
     let mut keys = Vec::new();
     for value in own_array(request)? {
         let value = value?;
+        if value == RawBsonRef::Null {
+            continue;
+        }
         let Some(lsid) = value.as_document() else {
             let (name, found) = (request.name(), value.element_type());
             let expected = &[ElementType::EmbeddedDocument];

@@ -1,18 +1,16 @@
-//! `collStats`, `dbStats`, `dataSize` and `validate`: how much there is.
+//! `collStats`, `dbStats` and `dataSize`: how much there is.
 
 use bson::{Bson, Document, doc};
 use tessera_core::Transaction;
-use tessera_mongo_language::error::{Code, Error, bad_value};
+use tessera_mongo_language::error::{Code, bad_value};
 
 use crate::API;
 use crate::access::{Access, Action};
 use crate::collection::{Collection, Namespace};
 use crate::command::Command;
 use crate::data::Data;
-use crate::execute::decode;
 use crate::failure::{Failure, Result};
 use crate::fields::{BOOL_OR_NUMBER, DOCUMENT, Field, Fields, NUMBER, optional};
-use crate::index::keys;
 use crate::reply::Reply;
 use crate::request::Request;
 use crate::service::Service;
@@ -41,12 +39,6 @@ pub(crate) const COMMANDS: &[Command] = &[
         |service, session, request| Box::pin(data_size(service, session, request)),
     )
     .also(&["datasize"]),
-    Command::new(
-        "validate",
-        "Reads a collection and its indexes and compares them.",
-        Access::Collection(&[Action::Validate]),
-        |service, session, request| Box::pin(validate(service, session, request)),
-    ),
 ];
 
 const COLL_STATS: &[Field] = &[
@@ -60,17 +52,6 @@ const DATA_SIZE: &[Field] = &[
     optional("max", DOCUMENT),
     optional("estimate", BOOL_OR_NUMBER),
 ];
-const VALIDATE: &[Field] = &[
-    optional("full", BOOL_OR_NUMBER),
-    optional("background", BOOL_OR_NUMBER),
-    optional("repair", BOOL_OR_NUMBER),
-    optional("metadata", BOOL_OR_NUMBER),
-    optional("checkBSONConformance", BOOL_OR_NUMBER),
-    optional("scandata", BOOL_OR_NUMBER),
-    optional("enforceFastCount", BOOL_OR_NUMBER),
-    optional("fixMultikey", BOOL_OR_NUMBER),
-];
-
 /// How much a collection holds.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Size {
@@ -270,109 +251,6 @@ async fn data_size(
         "estimate": fields.bool("estimate").unwrap_or(false),
     };
     Ok(reply.into())
-}
-
-async fn validate(
-    service: &Service,
-    session: &mut Session,
-    request: &Request<'_>,
-) -> Result<Reply> {
-    let namespace = Namespace::new(request.database, request.collection()?)?;
-    let fields = Fields::of(request, VALIDATE)?;
-    let flag = |name| fields.bool(name).unwrap_or(false);
-    if flag("background") && (flag("full") || flag("repair")) {
-        let message = "a validation in the background can be neither full nor a repair";
-        return Err(Error::new(Code::INVALID_OPTIONS, message).into());
-    }
-    let mut transaction = service.store.begin().await?;
-    let target = Target::find(&service.data, &mut transaction, &namespace).await?;
-    let Some(target) = target else {
-        let message = format!("Collection '{namespace}' does not exist to validate.");
-        return Err(Failure::new(Code::NAMESPACE_NOT_FOUND, message));
-    };
-    if target.collection.view.is_some() {
-        return Err(on_view(&namespace));
-    }
-    let checked = Checked::read(&mut transaction, &target).await?;
-    session.spent(transaction.meter());
-    let details = checked
-        .keys
-        .iter()
-        .map(|(name, _)| (name.clone(), doc! { "valid": true }));
-    let keys = checked
-        .keys
-        .iter()
-        .map(|(name, keys)| (name.clone(), number(*keys)));
-    let reply = doc! {
-        "ns": namespace.to_string(),
-        "uuid": target.collection.uuid_bson(),
-        "nInvalidDocuments": number(checked.invalid),
-        "nNonCompliantDocuments": 0,
-        "nrecords": number(checked.documents),
-        "nIndexes": i32::try_from(checked.keys.len()).unwrap_or(i32::MAX),
-        "keysPerIndex": keys.collect::<Document>(),
-        "indexDetails": details.map(|(name, details)| (name, Bson::Document(details)))
-            .collect::<Document>(),
-        "valid": checked.invalid == 0,
-        "repaired": false,
-        "readTimestamp": Bson::Null,
-        "warnings": [],
-        "errors": [],
-        "extraIndexEntries": [],
-        "missingIndexEntries": [],
-        "corruptRecords": [],
-    };
-    Ok(reply.into())
-}
-
-/// What reading a whole collection found.
-#[derive(Default)]
-struct Checked {
-    documents: i64,
-    invalid: i64,
-    keys: Vec<(String, i64)>,
-}
-
-impl Checked {
-    async fn read(transaction: &mut Transaction, target: &Target) -> Result<Self> {
-        let mut checked = Self::default();
-        let specs: Vec<_> = target
-            .collection
-            .live_indexes(&target.container.definition)
-            .map(|(spec, ..)| spec)
-            .collect();
-        let mut counts = vec![0; specs.len()];
-        let mut continuation = None;
-        loop {
-            let request = tessera_core::reading::PageRequest {
-                max_items: 1_000,
-                continuation: continuation.take(),
-                ..Default::default()
-            };
-            let span = tessera_core::reading::Span::All;
-            let page = transaction.scan(&target.container, &span, &request).await?;
-            for item in &page.items {
-                checked.documents += 1;
-                let Ok(document) = decode(&item.body) else {
-                    checked.invalid += 1;
-                    continue;
-                };
-                for (spec, count) in specs.iter().zip(&mut counts) {
-                    let entries = keys::of(spec, &document)?.entries.len();
-                    *count += i64::try_from(entries).unwrap_or(i64::MAX);
-                }
-            }
-            match page.continuation {
-                None => break,
-                next => continuation = next,
-            }
-        }
-        let id = target.collection.id_index.name.clone();
-        checked.keys.push((id, checked.documents));
-        let names = specs.iter().map(|spec| spec.name.clone());
-        checked.keys.extend(names.zip(counts));
-        Ok(checked)
-    }
 }
 
 fn number(number: i64) -> Bson {

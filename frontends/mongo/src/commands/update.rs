@@ -50,7 +50,7 @@ pub(crate) const COMMANDS: &[Command] = &[
 
 const UPDATE: &[Field] = &[
     required("updates", ARRAY),
-    optional("ordered", BOOL_OR_NUMBER),
+    optional("ordered", BOOL),
     optional("bypassDocumentValidation", BOOL_OR_NUMBER),
     optional("let", DOCUMENT),
     optional("stmtId", NUMBER),
@@ -64,7 +64,7 @@ const UPDATE: &[Field] = &[
 
 const DELETE: &[Field] = &[
     required("deletes", ARRAY),
-    optional("ordered", BOOL_OR_NUMBER),
+    optional("ordered", BOOL),
     optional("let", DOCUMENT),
     optional("stmtId", NUMBER),
     optional("stmtIds", ARRAY),

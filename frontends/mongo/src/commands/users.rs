@@ -3,13 +3,16 @@
 use std::collections::BTreeMap;
 
 use bson::{Bson, Document, RawBsonRef, doc};
+use tessera_mongo_language::collation::Collation;
 use tessera_mongo_language::error::{Code, bad_value, failed_to_parse};
+use tessera_mongo_language::filter::Filter;
 
 use crate::access::privilege::Privilege;
 use crate::access::{Access, Action, Need};
 use crate::auth::scram::{Credential, MECHANISMS, Mechanism};
 use crate::auth::{Name, User};
 use crate::command::Command;
+use crate::commands::asked;
 use crate::failure::{Failure, Result};
 use crate::fields::{
     ARRAY, BOOL, BOOL_OR_NUMBER, DOCUMENT, Field, Fields, STRING, optional, required,
@@ -409,6 +412,8 @@ async fn show(service: &Service, _: &mut Session, request: &Request<'_>) -> Resu
         let message = "User info with filter cannot be combined with showPrivileges";
         return Err(failed_to_parse(message).into());
     }
+    let context = asked::context(service, Collation::default(), None)?;
+    let filter = Filter::parse(&asked::document(&fields, "filter")?, &context)?;
     let mut shown = Vec::new();
     for user in service.users.all(&service.store).await? {
         let meant = match &wanted {
@@ -432,7 +437,9 @@ async fn show(service: &Service, _: &mut Session, request: &Request<'_>) -> Resu
             document.insert("inheritedRoles", inherited);
             document.insert("inheritedPrivileges", privileges);
         }
-        shown.push(Bson::Document(document));
+        if filter.matches(&document)? {
+            shown.push(Bson::Document(document));
+        }
     }
     Ok(doc! { "users": shown }.into())
 }

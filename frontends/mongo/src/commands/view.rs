@@ -9,8 +9,8 @@ use tessera_mongo_language::error::Code;
 use tessera_mongo_language::path::Path;
 use tessera_mongo_language::pipeline::Pipeline;
 
-use crate::aggregate::Aggregation;
 use crate::aggregate::environment::{Environment, Handle};
+use crate::aggregate::{Aggregation, rules};
 use crate::commands::count::Distinct;
 use crate::commands::find::{Delivery, as_pipeline};
 use crate::commands::{aggregate, asked};
@@ -91,6 +91,7 @@ pub(crate) async fn check_new(
         let message = "the view's pipeline is too large";
         return Err(Failure::new(Code::VIEW_PIPELINE_MAX_SIZE_EXCEEDED, message));
     }
+    rules::check_view(&definition.pipeline)?;
     let context = asked::context(service, view.collation.clone(), None)?;
     let pipeline = Pipeline::parse(&definition.pipeline, &context)?;
     if pipeline.writes().is_some() {

@@ -130,6 +130,11 @@ impl Execution {
         }
     }
 
+    /// Whether all answers that were asked for are given.
+    pub(crate) fn is_limited(&self) -> bool {
+        self.left == Some(0)
+    }
+
     /// Whether no answers can come any more.
     pub(crate) fn is_done(&self) -> bool {
         self.left == Some(0) || (self.is_complete && self.ready.is_empty())
@@ -357,7 +362,7 @@ impl Rows for FindRows {
                         let wanted = max - batch.len();
                         let next = self.execution.next(transaction, &container, wanted).await?;
                         let Some(row) = next else {
-                            break;
+                            return Ok(true);
                         };
                         self.execution.finish(row)?
                     }
@@ -368,7 +373,8 @@ impl Rows for FindRows {
                 }
                 batch.push_raw(&next);
             }
-            Ok(self.execution.is_done() && self.held_back.is_none())
+            // Whether more is to come is found out when it is asked for.
+            Ok(self.execution.is_limited() && self.held_back.is_none())
         })
     }
 }

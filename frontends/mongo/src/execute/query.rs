@@ -1,12 +1,13 @@
 //! A query as a client asked it: filter, order, projection and limits, parsed.
 
-use bson::{Bson, Document};
+use bson::Document;
 use tessera_core::Transaction;
 use tessera_core::container::Container;
 use tessera_mongo_language::collation::Collation;
 use tessera_mongo_language::error::{Result as LanguageResult, bad_value};
 use tessera_mongo_language::expression::Context;
 use tessera_mongo_language::filter::Filter;
+use tessera_mongo_language::number::Number;
 use tessera_mongo_language::projection::Projection;
 use tessera_mongo_language::sort::SortPattern;
 
@@ -158,9 +159,12 @@ pub(crate) fn natural(order: &Document) -> LanguageResult<Option<bool>> {
     match order.get("$natural") {
         None => Ok(None),
         Some(_) if order.len() > 1 => Err(bad_value("Cannot include '$natural' in compound sort")),
-        Some(Bson::Int32(1) | Bson::Int64(1)) => Ok(Some(false)),
-        Some(Bson::Int32(-1) | Bson::Int64(-1)) => Ok(Some(true)),
-        Some(Bson::Double(number)) if number.abs() == 1.0 => Ok(Some(*number < 0.0)),
-        Some(other) => Err(bad_value(format!("$natural sort cannot be set to {other}"))),
+        Some(direction) => match Number::from_bson(direction).and_then(Number::as_i64_exact) {
+            Some(1) => Ok(Some(false)),
+            Some(-1) => Ok(Some(true)),
+            _ => Err(bad_value(format!(
+                "$natural sort cannot be set to {direction}"
+            ))),
+        },
     }
 }

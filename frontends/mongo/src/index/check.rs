@@ -94,7 +94,11 @@ pub(super) fn read(asked: &Document, default: &Collation) -> Result<IndexSpec> {
         wildcard,
         unique: read_flag(asked, "unique")?,
         sparse: read_flag(asked, "sparse")?,
-        hidden: read_flag(asked, "hidden")?,
+        hidden: match asked.get("hidden") {
+            None => false,
+            Some(Bson::Boolean(hidden)) => *hidden,
+            Some(other) => return Err(wrong_type("hidden", "bool", other)),
+        },
         partial,
         collation,
         expire_after_seconds: read_expiry(asked)?,

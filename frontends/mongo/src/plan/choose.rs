@@ -12,10 +12,10 @@ use tessera_core::key::IndexId;
 use tessera_core::locator::Locator;
 use tessera_core::reading::{IndexSpan, PageRequest, Span};
 use tessera_mongo_language::collation::Collation;
-use tessera_mongo_language::error::{Error, bad_value};
+use tessera_mongo_language::error::{Code, Error, bad_value};
 
 use crate::collection::{Collection, core_id_index};
-use crate::failure::Result;
+use crate::failure::{Failure, Result};
 use crate::index::keys::MARKER;
 use crate::index::{IndexSpec, Order, same_key};
 use crate::plan::bounds::{self, FieldBound};
@@ -104,7 +104,11 @@ impl Planner<'_> {
             let found = self.candidate(&index, &conditions, true).await?;
             return match found {
                 Some(candidate) => Ok(Plan::of(candidate.access, candidate.is_sorted)),
-                None => Err(bad_hint("the index cannot serve this query").into()),
+                None => {
+                    let message = "error processing query: planner returned error: the index \
+                                   that is hinted at cannot serve this query";
+                    Err(Failure::new(Code::NO_QUERY_EXECUTION_PLANS, message))
+                }
             };
         }
         self.best(&conditions).await

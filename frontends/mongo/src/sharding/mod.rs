@@ -13,7 +13,7 @@ mod key;
 mod layout;
 mod place;
 mod progress;
-mod rows;
+pub(crate) mod rows;
 pub(crate) mod statistics;
 #[cfg(test)]
 mod tests;
@@ -22,6 +22,6 @@ pub(crate) use chunks::COMMANDS as CHUNK_COMMANDS;
 pub(crate) use cluster::COMMANDS as CLUSTER_COMMANDS;
 pub(crate) use collections::COMMANDS as COLLECTION_COMMANDS;
 pub(crate) use key::{check_unique_index, check_unmoved};
-pub(crate) use layout::explain_shards;
+pub(crate) use layout::{FIRST_SHARD, explain_shards, shard_name};
 pub(crate) use place::shard_by_hash;
 pub(crate) use progress::operations;

@@ -2,28 +2,31 @@
 
 use bson::{Document, doc};
 
-use crate::testing::Tester;
+use crate::client::Client;
 
-async fn filled() -> Tester {
-    let mut tester = Tester::new().await;
+async fn filled() -> Client {
+    let mut client = Client::new().await;
     let orders: Vec<Document> = (0..10)
         .map(|n| doc! { "_id": n, "customer": n % 3, "total": n * 10 })
         .collect();
-    tester
-        .ok(doc! { "insert": "orders", "documents": orders })
+    client
+        .run("test", doc! { "insert": "orders", "documents": orders })
         .await;
     let customers: Vec<Document> = (0..3)
         .map(|n| doc! { "_id": n, "name": format!("c{n}") })
         .collect();
-    tester
-        .ok(doc! { "insert": "customers", "documents": customers })
+    client
+        .run(
+            "test",
+            doc! { "insert": "customers", "documents": customers },
+        )
         .await;
-    tester
+    client
 }
 
 #[tokio::test]
 async fn pipelines_group_and_look_up() {
-    let mut tester = filled().await;
+    let mut client = filled().await;
     let pipeline = vec![
         doc! { "$match": { "total": { "$gte": 50 } } },
         doc! { "$group": { "_id": "$customer", "sum": { "$sum": "$total" } } },
@@ -33,8 +36,11 @@ async fn pipelines_group_and_look_up() {
         } },
         doc! { "$project": { "sum": 1, "name": { "$first": "$who.name" } } },
     ];
-    let found = tester
-        .batch(doc! { "aggregate": "orders", "pipeline": pipeline, "cursor": {} })
+    let found = client
+        .batch(
+            "test",
+            doc! { "aggregate": "orders", "pipeline": pipeline, "cursor": {} },
+        )
         .await;
     let expected = [(0, 150, "c0"), (1, 70, "c1"), (2, 130, "c2")];
     let expected = expected.map(|(id, sum, name)| doc! { "_id": id, "sum": sum, "name": name });
@@ -43,16 +49,23 @@ async fn pipelines_group_and_look_up() {
 
 #[tokio::test]
 async fn pipelines_write_collections() {
-    let mut tester = filled().await;
+    let mut client = filled().await;
     let out = vec![
         doc! { "$match": { "_id": { "$lt": 2 } } },
         doc! { "$out": "copy" },
     ];
-    tester
-        .ok(doc! { "aggregate": "orders", "pipeline": out, "cursor": {} })
+    client
+        .run(
+            "test",
+            doc! { "aggregate": "orders", "pipeline": out, "cursor": {} },
+        )
         .await;
     assert_eq!(
-        tester.ok(doc! { "count": "copy" }).await.get_i32("n").ok(),
+        client
+            .run("test", doc! { "count": "copy" })
+            .await
+            .get_i32("n")
+            .ok(),
         Some(2)
     );
     let merge = vec![
@@ -60,11 +73,14 @@ async fn pipelines_write_collections() {
         doc! { "$project": { "merged": { "$literal": true } } },
         doc! { "$merge": { "into": "copy" } },
     ];
-    tester
-        .ok(doc! { "aggregate": "orders", "pipeline": merge, "cursor": {} })
+    client
+        .run(
+            "test",
+            doc! { "aggregate": "orders", "pipeline": merge, "cursor": {} },
+        )
         .await;
-    let found = tester
-        .batch(doc! { "find": "copy", "sort": { "_id": 1 } })
+    let found = client
+        .batch("test", doc! { "find": "copy", "sort": { "_id": 1 } })
         .await;
     assert_eq!(found.len(), 3);
     assert_eq!(
@@ -76,7 +92,7 @@ async fn pipelines_write_collections() {
 
 #[tokio::test]
 async fn bulk_writes_count_what_they_did() {
-    let mut tester = Tester::new().await;
+    let mut client = Client::new().await;
     let ops = vec![
         doc! { "insert": 0, "document": { "_id": 1 } },
         doc! { "insert": 1, "document": { "_id": 1 } },
@@ -86,7 +102,7 @@ async fn bulk_writes_count_what_they_did() {
     ];
     let namespaces = vec![doc! { "ns": "test.a" }, doc! { "ns": "test.b" }];
     let bulk = doc! { "bulkWrite": 1, "ops": ops, "nsInfo": namespaces, "ordered": false };
-    let reply = tester.run_on("admin", bulk).await;
+    let reply = client.send("admin", bulk).await;
     let numbers = ["nInserted", "nMatched", "nModified", "nDeleted", "nErrors"];
     let numbers = numbers.map(|name| reply.get_i32(name).unwrap());
     assert_eq!(numbers, [2, 1, 1, 1, 1], "{reply}");

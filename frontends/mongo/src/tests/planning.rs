@@ -2,29 +2,32 @@
 
 use bson::{Bson, Document, doc};
 
-use crate::testing::Tester;
+use crate::client::Client;
 
-async fn indexed(indexes: &[Document]) -> Tester {
-    let mut tester = Tester::new().await;
+async fn indexed(indexes: &[Document]) -> Client {
+    let mut client = Client::new().await;
     let documents: Vec<Document> = (0..100)
         .map(|n| doc! { "_id": n, "a": n % 10, "b": n / 10, "s": format!("s{n:03}") })
         .collect();
-    tester
-        .ok(doc! { "insert": "c", "documents": documents })
+    client
+        .run("test", doc! { "insert": "c", "documents": documents })
         .await;
     for key in indexes {
         let spec = doc! { "key": key.clone(), "name": format!("{key}") };
-        tester
-            .ok(doc! { "createIndexes": "c", "indexes": [spec] })
+        client
+            .run("test", doc! { "createIndexes": "c", "indexes": [spec] })
             .await;
     }
-    tester
+    client
 }
 
 /// The stages of the plan from the top, keys and documents looked at, and documents found.
-async fn explain(tester: &mut Tester, find: Document) -> (String, [i32; 3]) {
-    let reply = tester
-        .ok(doc! { "explain": find, "verbosity": "executionStats" })
+async fn explain(client: &mut Client, find: Document) -> (String, [i32; 3]) {
+    let reply = client
+        .run(
+            "test",
+            doc! { "explain": find, "verbosity": "executionStats" },
+        )
         .await;
     let stats = reply.get_document("executionStats").unwrap();
     let number = |name| stats.get_i32(name).unwrap();
@@ -42,7 +45,7 @@ async fn explain(tester: &mut Tester, find: Document) -> (String, [i32; 3]) {
 #[expect(clippy::too_many_lines, reason = "a table of cases")]
 async fn an_indexed_query_looks_at_what_it_returns() {
     let indexes = [doc! { "a": 1, "b": -1 }, doc! { "s": 1 }];
-    let mut tester = indexed(&indexes).await;
+    let mut client = indexed(&indexes).await;
     for (find, stages, counts) in [
         (doc! { "filter": { "b": 3 } }, "COLLSCAN", [0, 100, 10]),
         (doc! { "filter": { "_id": 3 } }, "EXPRESS_IXSCAN", [1, 1, 1]),
@@ -126,25 +129,25 @@ async fn an_indexed_query_looks_at_what_it_returns() {
     ] {
         let mut command = doc! { "find": "c" };
         command.extend(find.clone());
-        let found = explain(&mut tester, command).await;
+        let found = explain(&mut client, command).await;
         assert_eq!(found, (stages.to_owned(), counts), "{find}");
     }
 }
 
 #[tokio::test]
 async fn arrays_are_found_by_each_element_and_once() {
-    let mut tester = Tester::new().await;
+    let mut client = Client::new().await;
     let spec = doc! { "key": { "a": 1 }, "name": "a_1" };
-    tester
-        .ok(doc! { "createIndexes": "c", "indexes": [spec] })
+    client
+        .run("test", doc! { "createIndexes": "c", "indexes": [spec] })
         .await;
     let documents = vec![
         doc! { "_id": 1, "a": [1, 5, 9] },
         doc! { "_id": 2, "a": 4 },
         doc! { "_id": 3, "a": [] },
     ];
-    tester
-        .ok(doc! { "insert": "c", "documents": documents })
+    client
+        .run("test", doc! { "insert": "c", "documents": documents })
         .await;
     for (filter, expected) in [
         (doc! { "a": 5 }, vec![1]),
@@ -161,17 +164,23 @@ async fn arrays_are_found_by_each_element_and_once() {
     ] {
         let find =
             doc! { "find": "c", "filter": filter.clone(), "hint": "a_1", "sort": { "_id": 1 } };
-        let found = tester.batch(find).await;
+        let found = client.batch("test", find).await;
         let ids: Vec<i32> = found.iter().map(|d| d.get_i32("_id").unwrap()).collect();
         assert_eq!(ids, expected, "{filter}");
     }
     // The last array goes, and the index is as if there had never been one.
-    tester
-        .ok(doc! { "delete": "c", "deletes": [{ "q": { "_id": { "$in": [1, 3] } }, "limit": 0 }] })
+    client
+        .run(
+            "test",
+            doc! { "delete": "c", "deletes": [{ "q": { "_id": { "$in": [1, 3] } }, "limit": 0 }] },
+        )
         .await;
     let both = doc! { "find": "c", "filter": { "a": { "$gt": 3, "$lt": 5 } } };
-    let reply = tester
-        .ok(doc! { "explain": both, "verbosity": "queryPlanner" })
+    let reply = client
+        .run(
+            "test",
+            doc! { "explain": both, "verbosity": "queryPlanner" },
+        )
         .await;
     let plan = reply
         .get_document("queryPlanner")
@@ -185,15 +194,15 @@ async fn arrays_are_found_by_each_element_and_once() {
 
 #[tokio::test]
 async fn partial_sparse_hashed_and_wildcard_indexes_serve_what_they_hold() {
-    let mut tester = Tester::new().await;
+    let mut client = Client::new().await;
     let documents: Vec<Document> = (0..50)
         .map(|n| match n % 2 {
             0 => doc! { "_id": n, "p": n, "h": n, "w": { "x": n } },
             _ => doc! { "_id": n, "q": n, "s": n },
         })
         .collect();
-    tester
-        .ok(doc! { "insert": "c", "documents": documents })
+    client
+        .run("test", doc! { "insert": "c", "documents": documents })
         .await;
     let partial =
         doc! { "key": { "p": 1 }, "name": "p", "partialFilterExpression": { "p": { "$gt": 20 } } };
@@ -201,8 +210,11 @@ async fn partial_sparse_hashed_and_wildcard_indexes_serve_what_they_hold() {
     let hashed = doc! { "key": { "h": "hashed" }, "name": "h" };
     let wildcard = doc! { "key": { "w.$**": 1 }, "name": "w" };
     let hidden = doc! { "key": { "q": 1 }, "name": "q", "hidden": true };
-    tester
-        .ok(doc! { "createIndexes": "c", "indexes": [partial, sparse, hashed, wildcard, hidden] })
+    client
+        .run(
+            "test",
+            doc! { "createIndexes": "c", "indexes": [partial, sparse, hashed, wildcard, hidden] },
+        )
         .await;
     for (filter, stages, counts) in [
         (doc! { "p": { "$gt": 40 } }, "FETCH IXSCAN", [4, 4, 4]),
@@ -214,8 +226,13 @@ async fn partial_sparse_hashed_and_wildcard_indexes_serve_what_they_hold() {
         (doc! { "w.x": 8 }, "FETCH IXSCAN", [1, 1, 1]),
         (doc! { "q": 5 }, "COLLSCAN", [0, 50, 1]),
     ] {
-        let found = explain(&mut tester, doc! { "find": "c", "filter": filter.clone() }).await;
+        let found = explain(&mut client, doc! { "find": "c", "filter": filter.clone() }).await;
         assert_eq!(found, (stages.to_owned(), counts), "{filter}");
     }
-    assert_eq!(tester.code(doc! { "find": "c", "hint": "none" }).await, 2);
+    assert_eq!(
+        client
+            .code("test", doc! { "find": "c", "hint": "none" })
+            .await,
+        2
+    );
 }

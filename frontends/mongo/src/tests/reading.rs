@@ -2,34 +2,37 @@
 
 use bson::{Document, doc};
 
-use crate::testing::{Tester, documents};
+use crate::client::{Client, documents};
 
-async fn filled(count: i32) -> Tester {
-    let mut tester = Tester::new().await;
+async fn filled(count: i32) -> Client {
+    let mut client = Client::new().await;
     let documents: Vec<Document> = (0..count)
         .map(|n| doc! { "_id": n, "a": n % 10, "b": -n })
         .collect();
-    tester
-        .ok(doc! { "insert": "c", "documents": documents })
+    client
+        .run("test", doc! { "insert": "c", "documents": documents })
         .await;
-    tester
+    client
 }
 
 #[tokio::test]
 async fn finds_by_id_and_by_filter() {
-    let mut tester = filled(20).await;
-    let one = tester
-        .batch(doc! { "find": "c", "filter": { "_id": 7 } })
+    let mut client = filled(20).await;
+    let one = client
+        .batch("test", doc! { "find": "c", "filter": { "_id": 7 } })
         .await;
     assert_eq!(one, [doc! { "_id": 7, "a": 7, "b": -7 }]);
-    let some = tester.batch(doc! { "find": "c", "filter": { "a": 3 }, "projection": { "b": 1 } });
+    let some = client.batch(
+        "test",
+        doc! { "find": "c", "filter": { "a": 3 }, "projection": { "b": 1 } },
+    );
     assert_eq!(
         some.await,
         [doc! { "_id": 3, "b": -3 }, doc! { "_id": 13, "b": -13 }]
     );
     assert!(
-        tester
-            .batch(doc! { "find": "none", "filter": { "_id": 7 } })
+        client
+            .batch("test", doc! { "find": "none", "filter": { "_id": 7 } })
             .await
             .is_empty()
     );
@@ -37,10 +40,10 @@ async fn finds_by_id_and_by_filter() {
 
 #[tokio::test]
 async fn sorts_skips_and_limits() {
-    let mut tester = filled(20).await;
+    let mut client = filled(20).await;
     let query = doc! { "find": "c", "sort": { "a": -1, "_id": 1 }, "skip": 1, "limit": 2 };
-    let ids: Vec<_> = tester
-        .batch(query)
+    let ids: Vec<_> = client
+        .batch("test", query)
         .await
         .iter()
         .map(|d| d.get_i32("_id").unwrap())
@@ -50,21 +53,21 @@ async fn sorts_skips_and_limits() {
 
 #[tokio::test]
 async fn cursors_give_every_document_once() {
-    let mut tester = filled(250).await;
-    let reply = tester.ok(doc! { "find": "c" }).await;
+    let mut client = filled(250).await;
+    let reply = client.run("test", doc! { "find": "c" }).await;
     assert_eq!(documents(&reply, "firstBatch").len(), 101);
     let mut id = reply.get_document("cursor").unwrap().get_i64("id").unwrap();
     let mut found = 101;
     while id != 0 {
         let more = doc! { "getMore": id, "collection": "c", "batchSize": 40 };
-        let reply = tester.ok(more).await;
+        let reply = client.run("test", more).await;
         found += documents(&reply, "nextBatch").len();
         id = reply.get_document("cursor").unwrap().get_i64("id").unwrap();
     }
     assert_eq!(found, 250);
     assert_eq!(
-        tester
-            .code(doc! { "getMore": 5i64, "collection": "c" })
+        client
+            .code("test", doc! { "getMore": 5i64, "collection": "c" })
             .await,
         43
     );
@@ -72,7 +75,7 @@ async fn cursors_give_every_document_once() {
 
 #[tokio::test]
 async fn counts_and_distinct_values() {
-    let mut tester = filled(20).await;
+    let mut client = filled(20).await;
     for (command, expected) in [
         (doc! { "count": "c" }, 20),
         (doc! { "count": "c", "query": { "a": 3 } }, 2),
@@ -83,12 +86,15 @@ async fn counts_and_distinct_values() {
         (doc! { "count": "none" }, 0),
     ] {
         assert_eq!(
-            tester.ok(command.clone()).await.get_i32("n").ok(),
+            client.run("test", command.clone()).await.get_i32("n").ok(),
             Some(expected),
             "{command}"
         );
     }
-    let reply = tester.ok(doc! { "distinct": "c", "key": "a", "query": { "a": { "$lt": 3 } } });
+    let reply = client.run(
+        "test",
+        doc! { "distinct": "c", "key": "a", "query": { "a": { "$lt": 3 } } },
+    );
     assert_eq!(
         reply.await.get_array("values").unwrap(),
         &vec![0.into(), 1.into(), 2.into()]

@@ -2,16 +2,19 @@
 
 use bson::{Document, doc};
 
-use crate::testing::{Tester, documents};
+use crate::client::{Client, documents};
 
 #[tokio::test]
 async fn collections_are_created_listed_and_dropped() {
-    let mut tester = Tester::new().await;
-    tester.ok(doc! { "create": "a" }).await;
-    tester
-        .ok(doc! { "create": "b", "capped": true, "size": 4096, "max": 3 })
+    let mut client = Client::new().await;
+    client.run("test", doc! { "create": "a" }).await;
+    client
+        .run(
+            "test",
+            doc! { "create": "b", "capped": true, "size": 4096, "max": 3 },
+        )
         .await;
-    tester.ok(doc! { "create": "a" }).await;
+    client.run("test", doc! { "create": "a" }).await;
     for (command, code) in [
         (doc! { "create": "a", "capped": true, "size": 10 }, 48),
         (doc! { "create": "x", "size": 10 }, 72),
@@ -24,70 +27,96 @@ async fn collections_are_created_listed_and_dropped() {
             40_414,
         ),
     ] {
-        assert_eq!(tester.code(command.clone()).await, code, "{command}");
+        assert_eq!(
+            client.code("test", command.clone()).await,
+            code,
+            "{command}"
+        );
     }
-    let listed = tester
-        .batch(doc! { "listCollections": 1, "nameOnly": true })
+    let listed = client
+        .batch("test", doc! { "listCollections": 1, "nameOnly": true })
         .await;
     let expected = |name: &str| doc! { "name": name, "type": "collection" };
     assert_eq!(listed, [expected("a"), expected("b")]);
-    let reply = tester.ok(doc! { "drop": "b" }).await;
+    let reply = client.run("test", doc! { "drop": "b" }).await;
     assert_eq!(reply.get_i32("nIndexesWas").ok(), Some(1));
-    tester.ok(doc! { "drop": "none" }).await;
-    tester.ok(doc! { "dropDatabase": 1 }).await;
-    assert!(tester.batch(doc! { "listCollections": 1 }).await.is_empty());
+    client.run("test", doc! { "drop": "none" }).await;
+    client.run("test", doc! { "dropDatabase": 1 }).await;
+    assert!(
+        client
+            .batch("test", doc! { "listCollections": 1 })
+            .await
+            .is_empty()
+    );
 }
 
 #[tokio::test]
 async fn capped_collections_keep_the_last_in_order() {
-    let mut tester = Tester::new().await;
-    tester
-        .ok(doc! { "create": "c", "capped": true, "size": 100_000, "max": 3 })
+    let mut client = Client::new().await;
+    client
+        .run(
+            "test",
+            doc! { "create": "c", "capped": true, "size": 100_000, "max": 3 },
+        )
         .await;
     for id in [5, 1, 4, 2, 3] {
-        tester
-            .ok(doc! { "insert": "c", "documents": [{ "_id": id }] })
+        client
+            .run("test", doc! { "insert": "c", "documents": [{ "_id": id }] })
             .await;
     }
-    let found = tester.batch(doc! { "find": "c" }).await;
+    let found = client.batch("test", doc! { "find": "c" }).await;
     assert_eq!(
         found,
         [doc! { "_id": 4 }, doc! { "_id": 2 }, doc! { "_id": 3 }]
     );
     assert_eq!(
-        tester
-            .code(doc! { "insert": "c", "documents": [{ "_id": 4 }] })
+        client
+            .code("test", doc! { "insert": "c", "documents": [{ "_id": 4 }] })
             .await,
         11_000
     );
     let tail = doc! { "find": "c", "tailable": true, "awaitData": true };
-    let reply = tester.ok(tail).await;
+    let reply = client.run("test", tail).await;
     let id = reply.get_document("cursor").unwrap().get_i64("id").unwrap();
     assert_ne!(id, 0);
-    tester
-        .ok(doc! { "insert": "c", "documents": [{ "_id": 9 }] })
+    client
+        .run("test", doc! { "insert": "c", "documents": [{ "_id": 9 }] })
         .await;
-    let more = tester
-        .ok(doc! { "getMore": id, "collection": "c", "maxTimeMS": 50 })
+    let more = client
+        .run(
+            "test",
+            doc! { "getMore": id, "collection": "c", "maxTimeMS": 50 },
+        )
         .await;
     assert_eq!(documents(&more, "nextBatch"), [doc! { "_id": 9 }]);
-    let more = tester
-        .ok(doc! { "getMore": id, "collection": "c", "maxTimeMS": 50 })
+    let more = client
+        .run(
+            "test",
+            doc! { "getMore": id, "collection": "c", "maxTimeMS": 50 },
+        )
         .await;
     assert!(documents(&more, "nextBatch").is_empty());
 }
 
 #[tokio::test]
 async fn validators_refuse_documents() {
-    let mut tester = Tester::new().await;
+    let mut client = Client::new().await;
     let schema =
         doc! { "$jsonSchema": { "required": ["a"], "properties": { "a": { "bsonType": "int" } } } };
-    tester.ok(doc! { "create": "c", "validator": schema }).await;
-    tester
-        .ok(doc! { "insert": "c", "documents": [{ "_id": 1, "a": 1 }] })
+    client
+        .run("test", doc! { "create": "c", "validator": schema })
         .await;
-    let reply = tester
-        .run(doc! { "insert": "c", "documents": [{ "_id": 2, "a": "x" }] })
+    client
+        .run(
+            "test",
+            doc! { "insert": "c", "documents": [{ "_id": 1, "a": 1 }] },
+        )
+        .await;
+    let reply = client
+        .send(
+            "test",
+            doc! { "insert": "c", "documents": [{ "_id": 2, "a": "x" }] },
+        )
         .await;
     let error = reply.get_array("writeErrors").unwrap()[0]
         .as_document()
@@ -99,33 +128,39 @@ async fn validators_refuse_documents() {
     let bypassed = doc! {
         "insert": "c", "documents": [{ "_id": 2 }], "bypassDocumentValidation": true,
     };
-    tester.ok(bypassed).await;
+    client.run("test", bypassed).await;
     let update = |id: i32| {
         let change = doc! { "q": { "_id": id }, "u": { "$set": { "b": 1 } } };
         doc! { "update": "c", "updates": [change] }
     };
-    assert_eq!(tester.code(update(2)).await, 121);
-    tester
-        .ok(doc! { "collMod": "c", "validationLevel": "moderate" })
+    assert_eq!(client.code("test", update(2)).await, 121);
+    client
+        .run(
+            "test",
+            doc! { "collMod": "c", "validationLevel": "moderate" },
+        )
         .await;
-    tester.ok(update(2)).await;
-    tester
-        .ok(doc! { "collMod": "c", "validationAction": "warn" })
+    client.run("test", update(2)).await;
+    client
+        .run("test", doc! { "collMod": "c", "validationAction": "warn" })
         .await;
-    tester
-        .ok(doc! { "insert": "c", "documents": [{ "_id": 3 }] })
+    client
+        .run("test", doc! { "insert": "c", "documents": [{ "_id": 3 }] })
         .await;
 }
 
 #[tokio::test]
 async fn indexes_are_built_listed_and_dropped() {
-    let mut tester = Tester::new().await;
-    tester
-        .ok(doc! { "insert": "c", "documents": [{ "_id": 1, "a": 1 }, { "_id": 2, "a": 1 }] })
+    let mut client = Client::new().await;
+    client
+        .run(
+            "test",
+            doc! { "insert": "c", "documents": [{ "_id": 1, "a": 1 }, { "_id": 2, "a": 1 }] },
+        )
         .await;
     let create = |spec: Document| doc! { "createIndexes": "c", "indexes": [spec] };
-    let reply = tester
-        .ok(create(doc! { "key": { "a": 1 }, "name": "a_1" }))
+    let reply = client
+        .run("test", create(doc! { "key": { "a": 1 }, "name": "a_1" }))
         .await;
     assert_eq!(
         (
@@ -144,7 +179,11 @@ async fn indexes_are_built_listed_and_dropped() {
         ),
         (doc! { "key": { "a": "text" }, "name": "t" }, 67),
     ] {
-        assert_eq!(tester.code(create(spec.clone())).await, code, "{spec}");
+        assert_eq!(
+            client.code("test", create(spec.clone())).await,
+            code,
+            "{spec}"
+        );
     }
     let names = |listed: Vec<Document>| -> Vec<String> {
         listed
@@ -152,43 +191,60 @@ async fn indexes_are_built_listed_and_dropped() {
             .map(|index| index.get_str("name").unwrap().to_owned())
             .collect()
     };
-    let listed = tester.batch(doc! { "listIndexes": "c" }).await;
+    let listed = client.batch("test", doc! { "listIndexes": "c" }).await;
     assert_eq!(names(listed), ["_id_", "a_1"]);
     for (index, code) in [("none", 27), ("_id_", 72), ("a_1", 0)] {
         assert_eq!(
-            tester
-                .code(doc! { "dropIndexes": "c", "index": index })
+            client
+                .code("test", doc! { "dropIndexes": "c", "index": index })
                 .await,
             code,
             "{index}"
         );
     }
-    let listed = tester.batch(doc! { "listIndexes": "c" }).await;
+    let listed = client.batch("test", doc! { "listIndexes": "c" }).await;
     assert_eq!(names(listed), ["_id_"]);
-    assert_eq!(tester.code(doc! { "listIndexes": "none" }).await, 26);
+    assert_eq!(
+        client.code("test", doc! { "listIndexes": "none" }).await,
+        26
+    );
 }
 
 #[tokio::test]
 async fn views_read_through_their_pipeline() {
-    let mut tester = Tester::new().await;
+    let mut client = Client::new().await;
     let rows: Vec<Document> = (0..6).map(|n| doc! { "_id": n, "a": n % 2 }).collect();
-    tester.ok(doc! { "insert": "c", "documents": rows }).await;
-    let pipeline = vec![doc! { "$match": { "a": 1 } }];
-    tester
-        .ok(doc! { "create": "v", "viewOn": "c", "pipeline": pipeline })
+    client
+        .run("test", doc! { "insert": "c", "documents": rows })
         .await;
-    let found = tester
-        .batch(doc! { "find": "v", "filter": { "_id": { "$gt": 2 } } })
+    let pipeline = vec![doc! { "$match": { "a": 1 } }];
+    client
+        .run(
+            "test",
+            doc! { "create": "v", "viewOn": "c", "pipeline": pipeline },
+        )
+        .await;
+    let found = client
+        .batch(
+            "test",
+            doc! { "find": "v", "filter": { "_id": { "$gt": 2 } } },
+        )
         .await;
     assert_eq!(
         found,
         [doc! { "_id": 3, "a": 1 }, doc! { "_id": 5, "a": 1 }]
     );
     assert_eq!(
-        tester.ok(doc! { "count": "v" }).await.get_i32("n").ok(),
+        client
+            .run("test", doc! { "count": "v" })
+            .await
+            .get_i32("n")
+            .ok(),
         Some(3)
     );
-    let values = tester.ok(doc! { "distinct": "v", "key": "a" }).await;
+    let values = client
+        .run("test", doc! { "distinct": "v", "key": "a" })
+        .await;
     assert_eq!(values.get_array("values").unwrap(), &vec![1.into()]);
     for (command, code) in [
         (doc! { "insert": "v", "documents": [{ "_id": 9 }] }, 166),
@@ -198,6 +254,10 @@ async fn views_read_through_their_pipeline() {
         ),
         (doc! { "create": "w", "viewOn": "w", "pipeline": [] }, 5),
     ] {
-        assert_eq!(tester.code(command.clone()).await, code, "{command}");
+        assert_eq!(
+            client.code("test", command.clone()).await,
+            code,
+            "{command}"
+        );
     }
 }

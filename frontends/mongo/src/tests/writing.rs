@@ -2,20 +2,26 @@
 
 use bson::{Bson, bson, doc};
 
-use crate::testing::Tester;
+use crate::client::Client;
 
 #[tokio::test]
 async fn duplicates_are_refused_by_index() {
-    let mut tester = Tester::new().await;
+    let mut client = Client::new().await;
     let index = doc! { "key": { "a": 1 }, "name": "a_1", "unique": true };
-    tester
-        .ok(doc! { "createIndexes": "c", "indexes": [index] })
+    client
+        .run("test", doc! { "createIndexes": "c", "indexes": [index] })
         .await;
-    tester
-        .ok(doc! { "insert": "c", "documents": [{ "_id": 1, "a": 1 }] })
+    client
+        .run(
+            "test",
+            doc! { "insert": "c", "documents": [{ "_id": 1, "a": 1 }] },
+        )
         .await;
-    let reply = tester
-        .run(doc! { "insert": "c", "documents": [{ "_id": 2, "a": 1.0 }] })
+    let reply = client
+        .send(
+            "test",
+            doc! { "insert": "c", "documents": [{ "_id": 2, "a": 1.0 }] },
+        )
         .await;
     let error = reply.get_array("writeErrors").unwrap()[0]
         .as_document()
@@ -31,23 +37,38 @@ async fn duplicates_are_refused_by_index() {
     let documents = bson!([{ "_id": 3, "a": 3 }, { "_id": 1 }, { "_id": 4, "a": 4 }]);
     let ordered = doc! { "insert": "c", "documents": documents };
     let mut unordered = ordered.clone();
-    assert_eq!(tester.run(ordered).await.get_i32("n").ok(), Some(1));
-    unordered.insert("ordered", false);
-    assert_eq!(tester.run(unordered).await.get_i32("n").ok(), Some(1));
     assert_eq!(
-        tester.ok(doc! { "count": "c" }).await.get_i32("n").ok(),
+        client.send("test", ordered).await.get_i32("n").ok(),
+        Some(1)
+    );
+    unordered.insert("ordered", false);
+    assert_eq!(
+        client.send("test", unordered).await.get_i32("n").ok(),
+        Some(1)
+    );
+    assert_eq!(
+        client
+            .run("test", doc! { "count": "c" })
+            .await
+            .get_i32("n")
+            .ok(),
         Some(3)
     );
 }
 
 #[tokio::test]
 async fn updates_change_one_or_all() {
-    let mut tester = Tester::new().await;
-    tester
-        .ok(doc! { "insert": "c", "documents": [{ "_id": 1 }, { "_id": 2 }, { "_id": 3 }] })
+    let mut client = Client::new().await;
+    client
+        .run(
+            "test",
+            doc! { "insert": "c", "documents": [{ "_id": 1 }, { "_id": 2 }, { "_id": 3 }] },
+        )
         .await;
     let one = doc! { "q": {}, "u": { "$set": { "a": 1 } } };
-    let reply = tester.ok(doc! { "update": "c", "updates": [one] }).await;
+    let reply = client
+        .run("test", doc! { "update": "c", "updates": [one] })
+        .await;
     assert_eq!(
         (
             reply.get_i32("n").unwrap(),
@@ -56,7 +77,9 @@ async fn updates_change_one_or_all() {
         (1, 1)
     );
     let all = doc! { "q": {}, "u": { "$set": { "a": 1 } }, "multi": true };
-    let reply = tester.ok(doc! { "update": "c", "updates": [all] }).await;
+    let reply = client
+        .run("test", doc! { "update": "c", "updates": [all] })
+        .await;
     assert_eq!(
         (
             reply.get_i32("n").unwrap(),
@@ -65,54 +88,62 @@ async fn updates_change_one_or_all() {
         (3, 2)
     );
     let upsert = doc! { "q": { "_id": 9 }, "u": { "$inc": { "b": 2 } }, "upsert": true };
-    let reply = tester.ok(doc! { "update": "c", "updates": [upsert] }).await;
+    let reply = client
+        .run("test", doc! { "update": "c", "updates": [upsert] })
+        .await;
     let upserted = reply.get_array("upserted").unwrap();
     assert_eq!(
         upserted,
         &vec![Bson::Document(doc! { "index": 0, "_id": 9 })]
     );
-    let reply = tester
-        .ok(doc! { "delete": "c", "deletes": [{ "q": { "a": 1 }, "limit": 0 }] })
+    let reply = client
+        .run(
+            "test",
+            doc! { "delete": "c", "deletes": [{ "q": { "a": 1 }, "limit": 0 }] },
+        )
         .await;
     assert_eq!(reply.get_i32("n").ok(), Some(3));
-    let left = tester.batch(doc! { "find": "c" }).await;
+    let left = client.batch("test", doc! { "find": "c" }).await;
     assert_eq!(left, [doc! { "_id": 9, "b": 2 }]);
 }
 
 #[tokio::test]
 async fn retried_writes_are_done_once() {
-    let mut tester = Tester::new().await;
+    let mut client = Client::new().await;
     let session = doc! { "id": bson::Uuid::from_bytes([7; 16]) };
     let update = doc! {
         "update": "c",
         "updates": [{ "q": { "_id": 1 }, "u": { "$inc": { "a": 1 } }, "upsert": true }],
         "lsid": session.clone(), "txnNumber": 5i64,
     };
-    tester.ok(update.clone()).await;
-    let again = tester.ok(update).await;
+    client.run("test", update.clone()).await;
+    let again = client.run("test", update).await;
     assert_eq!(
         again.get_array("retriedStmtIds").unwrap(),
         &vec![Bson::Int32(0)]
     );
     assert_eq!(again.get_i32("n").ok(), Some(1));
     assert_eq!(
-        tester.batch(doc! { "find": "c" }).await,
+        client.batch("test", doc! { "find": "c" }).await,
         [doc! { "_id": 1, "a": 1 }]
     );
     let insert =
         doc! { "insert": "c", "documents": [{ "_id": 2 }], "lsid": session, "txnNumber": 4i64 };
-    assert_eq!(tester.code(insert).await, 225);
+    assert_eq!(client.code("test", insert).await, 225);
 }
 
 #[tokio::test]
 async fn find_and_modify_answers_the_document() {
-    let mut tester = Tester::new().await;
-    tester
-        .ok(doc! { "insert": "c", "documents": [{ "_id": 1, "a": 1 }] })
+    let mut client = Client::new().await;
+    client
+        .run(
+            "test",
+            doc! { "insert": "c", "documents": [{ "_id": 1, "a": 1 }] },
+        )
         .await;
     let modify =
         doc! { "findAndModify": "c", "query": { "_id": 1 }, "update": { "$inc": { "a": 1 } } };
-    let reply = tester.ok(modify.clone()).await;
+    let reply = client.run("test", modify.clone()).await;
     assert_eq!(
         reply.get_document("value").ok(),
         Some(&doc! { "_id": 1, "a": 1 })
@@ -120,13 +151,20 @@ async fn find_and_modify_answers_the_document() {
     let mut new = modify;
     new.insert("new", true);
     assert_eq!(
-        tester.ok(new).await.get_document("value").ok(),
+        client.run("test", new).await.get_document("value").ok(),
         Some(&doc! { "_id": 1, "a": 3 })
     );
     let remove = doc! { "findAndModify": "c", "query": {}, "remove": true };
     assert_eq!(
-        tester.ok(remove.clone()).await.get_document("value").ok(),
+        client
+            .run("test", remove.clone())
+            .await
+            .get_document("value")
+            .ok(),
         Some(&doc! { "_id": 1, "a": 3 })
     );
-    assert_eq!(tester.ok(remove).await.get("value"), Some(&Bson::Null));
+    assert_eq!(
+        client.run("test", remove).await.get("value"),
+        Some(&Bson::Null)
+    );
 }

@@ -421,3 +421,37 @@ async fn transactions_reach_across_collections_and_shards() {
     assert_eq!(client.find("db", "s", doc! { "k": 100 }).await.len(), 1);
     assert_eq!(client.find("db", "c", doc! {}).await.len(), 3);
 }
+
+#[tokio::test]
+async fn pipelines_read_in_their_transaction() {
+    let client = Client::new().await;
+    let mut other = client.another();
+    let mut speaker = Speaker::new(client, 1);
+    speaker.start(insert(1)).await;
+    other.insert("db", "d", vec![doc! { "_id": 1 }]).await;
+    let pipeline = |stage: Document| doc! { "aggregate": "c", "pipeline": [stage], "cursor": {} };
+    let counted = pipeline(doc! { "$count": "n" });
+    for _ in 0..2 {
+        let reply = speaker.next(counted.clone()).await;
+        let cursor = reply.get_document("cursor").unwrap();
+        assert_eq!(
+            cursor.get_array("firstBatch").unwrap(),
+            &[doc! { "n": 1 }.into()]
+        );
+    }
+    let refused = speaker.next(pipeline(doc! { "$unionWith": "d" })).await;
+    assert_eq!(refused.get_i32("code").ok(), Some(263));
+}
+
+#[tokio::test]
+async fn a_later_numbered_write_ends_the_transaction() {
+    let client = Client::new().await;
+    let mut speaker = Speaker::new(client, 1);
+    speaker.start(insert(1)).await;
+    let later = doc! { "insert": "c", "documents": [{ "_id": 2 }], "txnNumber": 2i64 };
+    assert_eq!(speaker.client.code("db", later).await, 0);
+    let transactions = &speaker.client.service.data.transactions;
+    assert_eq!(transactions.count_open(), 0);
+    let overtaken = speaker.next(insert(3)).await;
+    assert_eq!(overtaken.get_i32("code").ok(), Some(225));
+}

@@ -3,8 +3,9 @@
 
 use super::{Malformed, take, take_cstring, take_i32};
 
-/// How deep documents may be nested. Deeper ones are refused by MongoDB too.
-const MAX_DEPTH: usize = 200;
+/// How deep documents may be nested: 200 levels within a field of a command. Deeper ones are refused
+/// by MongoDB too.
+const MAX_DEPTH: usize = 202;
 
 /// The smallest document: a length and the end.
 const EMPTY_BYTES: usize = 5;

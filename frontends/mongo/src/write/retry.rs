@@ -185,6 +185,26 @@ pub(crate) async fn fence(data: &Data, numbered: Numbered) -> Result<bool> {
     Ok(outcome.await?.value)
 }
 
+/// Waits until everything that was answered before is on disk: what is written after it, and must be
+/// there, is so no sooner.
+pub(crate) async fn flush(data: &Data) -> Result<()> {
+    let handle = data.clone();
+    let written = data.store.run(&[], move |transaction| {
+        let data = handle.clone();
+        Box::pin(async move {
+            transaction.demand_sync();
+            let container = container(&data, transaction).await?;
+            // No session has a name of this length.
+            let place = Locator::murmur3(b"flushed".to_vec(), Vec::new());
+            let body = crate::batch::encode(&Document::new())?;
+            let mark = NewItem::new(place, body).expiring_at(transaction.now_ms() + KEPT_MS);
+            transaction.upsert(&container, mark).await?;
+            Ok::<_, Failure>(())
+        })
+    });
+    written.await.map(|_| ())
+}
+
 fn statements(record: &Document) -> BTreeMap<i32, Document> {
     let all = record.get_array("s").ok().into_iter().flatten();
     let one = |entry: &Bson| match entry.as_array()?.as_slice() {

@@ -105,16 +105,19 @@ fn meta(operator: &'static Operator, argument: &Bson, _: &ParseContext<'_>) -> R
         return fail(17307, "$meta only supports string arguments");
     };
     match name.as_str() {
-        "indexKey" | "randVal" | "recordId" | "sortKey" | "score" | "scoreDetails" => {
-            Ok(operator.call(Vec::new()))
-        }
-        "textScore"
-        | "geoNearDistance"
-        | "geoNearPoint"
+        "indexKey"
+        | "randVal"
+        | "recordId"
+        | "sortKey"
+        | "score"
+        | "scoreDetails"
         | "searchScore"
         | "searchHighlights"
         | "searchScoreDetails"
-        | "searchSequenceToken"
+        | "searchSequenceToken" => Ok(operator.call(Vec::new())),
+        "textScore"
+        | "geoNearDistance"
+        | "geoNearPoint"
         | "vectorSearchScore"
         | "timeseriesBucketMinTime"
         | "timeseriesBucketMaxTime" => fail(

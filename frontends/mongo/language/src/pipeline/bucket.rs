@@ -332,7 +332,8 @@ pub(super) fn parse_bucket_auto(argument: &Bson, at: &StageContext<'_>) -> Resul
             "$bucketAuto requires 'groupBy' and 'buckets' to be specified",
         );
     };
-    let fields = parse_output(output, at.context, 40244)?;
+    let is_given = |output: &&Bson| output.as_document().is_none_or(|output| !output.is_empty());
+    let fields = parse_output(output.filter(is_given), at.context, 40244)?;
     Ok(vec![Stage::BucketAuto(BucketAuto {
         group_by,
         buckets,

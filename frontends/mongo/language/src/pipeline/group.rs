@@ -9,7 +9,7 @@ use super::sort::Sort;
 use super::stage::Stage;
 use super::step::Step;
 use crate::collation::Collation;
-use crate::error::Result;
+use crate::error::{Code, Error, Result};
 use crate::expression::accumulator::{Accumulate, Accumulator};
 use crate::expression::{Expression, ParseContext, Variables, fail};
 use crate::key;
@@ -103,6 +103,16 @@ pub(super) fn parse_sort_by_count(argument: &Bson, at: &StageContext<'_>) -> Res
     ])
 }
 
+/// Divisions by zero have codes of their own within groups.
+fn of_group(error: Error) -> Error {
+    let code = match (error.code.0, error.message.as_str()) {
+        (2, "can't $divide by zero") => 4848401,
+        (16610, _) => 4848403,
+        _ => return error,
+    };
+    Error::new(Code(code), error.message)
+}
+
 struct Member {
     id: Bson,
     states: Vec<Box<dyn Accumulate>>,
@@ -171,7 +181,8 @@ impl Step for Grouping {
         };
         let mut size = key.len() + 96;
         for (state, (_, accumulator)) in member.states.iter_mut().zip(&self.group.fields) {
-            state.add(accumulator.argument(&document, &self.variables)?)?;
+            let argument = accumulator.argument(&document, &self.variables);
+            state.add(argument.map_err(of_group)?)?;
             size += state.size();
         }
         self.size = self.size - member.size + size;

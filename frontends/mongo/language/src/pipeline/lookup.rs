@@ -34,7 +34,7 @@ pub struct Lookup {
 
 /// A collection of the command's database.
 pub(super) fn collection(stage: &str, name: &str) -> Result<Namespace> {
-    if name.is_empty() || name.contains('\0') || name.starts_with('.') || name.contains('$') {
+    if name.is_empty() || name.contains('\0') || name.starts_with('.') {
         return fail(73, format!("invalid {stage} namespace: {name}"));
     }
     Ok(Namespace {
@@ -63,14 +63,22 @@ pub(super) fn parse(argument: &Bson, at: &StageContext<'_>) -> Result<Vec<Stage>
     let Bson::Document(options) = argument else {
         return fail(9, "the $lookup specification must be an Object");
     };
-    known("$lookup", options, OPTIONS)?;
-    let output = components(text("$lookup", options, "as")?)?;
+    // Null means that an option is not given.
+    let mut given = options.clone();
+    for name in OPTIONS {
+        if given.get(name) == Some(&Bson::Null) {
+            given.remove(name);
+        }
+    }
+    let options = &given;
     let stages = match options.get("pipeline") {
         None => None,
         Some(Bson::Array(stages)) => Some(stages.clone()),
         Some(other) => return wrong_type("$lookup", "pipeline", other),
     };
     let namespace = parse_from(options.get("from"), stages.as_deref())?;
+    known("$lookup", options, OPTIONS)?;
+    let output = components(text("$lookup", options, "as")?)?;
     let fields = parse_fields(options, stages.is_some())?;
     let variables = parse_let(options, at)?;
     if stages.is_none() && options.contains_key("let") {
@@ -170,6 +178,7 @@ impl Lookup {
             context: &inner,
             place: Place::Lookup,
             depth: self.depth,
+            in_facet: false,
         };
         let mut stages = self.stages.clone();
         if let Some((local, foreign)) = &self.fields {
@@ -189,11 +198,13 @@ pub(super) fn joins(document: &Document, local: &Path, foreign: &str) -> Result<
     let found = keys(document, std::slice::from_ref(local))?;
     let mut values = Vec::new();
     for entry in found.entries {
-        match entry.into_iter().next().flatten() {
-            // An empty array has no element.
-            Some(Bson::Undefined) => {}
-            value => values.push(value.unwrap_or(Bson::Null)),
-        }
+        // An empty array, too, is null.
+        let value = entry.into_iter().next().flatten();
+        values.push(
+            value
+                .filter(|value| *value != Bson::Undefined)
+                .unwrap_or(Bson::Null),
+        );
     }
     Ok(one_of(foreign, values))
 }

@@ -19,6 +19,7 @@ mod sort;
 pub mod stage;
 mod step;
 mod streaming;
+mod system;
 mod transform;
 mod union;
 mod window;
@@ -64,6 +65,8 @@ pub(crate) struct StageContext<'a> {
     pub(crate) context: &'a Context,
     pub(crate) place: Place,
     depth: usize,
+    /// Whether a `$facet` is around it, however far.
+    in_facet: bool,
 }
 
 impl StageContext<'_> {
@@ -82,12 +85,14 @@ impl StageContext<'_> {
         if self.depth >= MAX_DEPTH {
             return fail(232, "Maximum number of nested sub-pipelines exceeded");
         }
+        let in_facet = self.in_facet || place == Place::Facet;
         Pipeline::parse_at(
             stages,
             &StageContext {
                 context,
                 place,
                 depth: self.depth + 1,
+                in_facet,
             },
         )
     }
@@ -102,6 +107,7 @@ impl Pipeline {
                 context,
                 place: Place::Command,
                 depth: 0,
+                in_facet: false,
             },
         )
     }
@@ -114,6 +120,7 @@ impl Pipeline {
                 context,
                 place: Place::Update,
                 depth: 0,
+                in_facet: false,
             },
         )
     }
@@ -128,7 +135,7 @@ impl Pipeline {
         let mut parsed = Vec::with_capacity(stages.len());
         for (position, stage) in stages.iter().enumerate() {
             let (row, argument) = stage::read(stage)?;
-            row.check(position, position + 1 == stages.len(), at.place)?;
+            row.check(position, position + 1 == stages.len(), at)?;
             parsed.extend((row.parse)(argument, at)?);
         }
         Ok(Self {

@@ -28,24 +28,26 @@ pub struct Sort {
 impl Sort {
     /// A sort by a pattern that is known to be one.
     pub(super) fn new(pattern: Document) -> Self {
-        let is_negative = |direction: &Bson| {
-            Number::from_bson(direction).is_some_and(|d| d.compare(Number::Int32(0)).is_lt())
-        };
-        let fields = pattern
-            .iter()
-            .map(|(path, d)| (path.as_str(), is_negative(d)));
+        let direction = |value: &Bson| Number::from_bson(value).map(Number::to_i64_saturating);
+        let fields = pattern.iter().filter_map(|(path, value)| {
+            direction(value).map(|direction| (path.as_str(), direction < 0))
+        });
         let order = Order::new(fields);
         Self { pattern, order }
     }
 
-    /// Parses the pattern of a `$sort`.
+    /// Parses the pattern of a `$sort`. Directions are truncated to integers; what is said about
+    /// documents besides their fields is nothing here, and leaves them as they are.
     pub fn parse(pattern: &Document) -> Result<Self> {
-        for (path, direction) in pattern {
-            components(path)?;
+        let mut fields = 0;
+        for direction in pattern.values() {
             match direction {
-                Bson::Document(meta) => return parse_meta(meta),
-                direction => match Number::from_bson(direction).map(Number::to_f64) {
-                    Some(1.0 | -1.0) => {}
+                Bson::Document(meta) => {
+                    parse_meta(meta)?;
+                    continue;
+                }
+                direction => match Number::from_bson(direction).map(Number::to_i64_saturating) {
+                    Some(1 | -1) => fields += 1,
                     Some(_) => {
                         let message = "$sort key ordering must be 1 (for ascending) or -1";
                         return fail(15975, message);
@@ -54,10 +56,13 @@ impl Sort {
                 },
             }
         }
+        pattern
+            .keys()
+            .try_for_each(|path| components(path).map(|_| ()))?;
         if pattern.is_empty() {
             return fail(15976, "$sort stage must have at least one sort key");
         }
-        if pattern.len() > MAX_FIELDS {
+        if fields > MAX_FIELDS {
             return fail(
                 13103,
                 format!("too many compound keys, at most {MAX_FIELDS}"),
@@ -67,12 +72,16 @@ impl Sort {
     }
 }
 
-fn parse_meta<T>(meta: &Document) -> Result<T> {
+fn parse_meta(meta: &Document) -> Result<()> {
     match meta.get("$meta") {
-        Some(Bson::String(name)) if matches!(name.as_str(), "textScore" | "searchScore") => fail(
-            40218,
-            format!("query requires {name} metadata, but it is not available"),
-        ),
+        Some(Bson::String(name)) if meta.len() == 1 => match name.as_str() {
+            "randVal" | "searchScore" | "vectorSearchScore" | "score" => Ok(()),
+            "textScore" | "geoNearDistance" => fail(
+                40218,
+                format!("query requires {name} metadata, but it is not available"),
+            ),
+            _ => fail(31138, format!("Illegal $meta sort: {name}")),
+        },
         Some(_) if meta.len() == 1 => fail(31138, "Illegal $meta sort"),
         _ => fail(
             17312,

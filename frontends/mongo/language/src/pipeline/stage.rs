@@ -6,7 +6,7 @@ use bson::{Bson, Document};
 
 use super::bucket::{self, BucketAuto, Bucketing};
 use super::densify::{self, Densify, Densifying};
-use super::environment::{BoxFuture, Environment, Namespace, Source};
+use super::environment::{Namespace, Source};
 use super::facet::{self, Faceting};
 use super::fill;
 use super::graph::{self, GraphLookup, Search, Searching};
@@ -18,6 +18,7 @@ use super::streaming::{
     self, Change, Changing, Counting, Limiting, Matching, OwnDocuments, Redacting, Sampling,
     Skipping, Unwind,
 };
+use super::system::Asking;
 use super::transform::{self, Transform};
 use super::union::{self, Union, Uniting};
 use super::window::{self, SetWindowFields, Windowing};
@@ -172,6 +173,7 @@ const ROWS: &[Row] = &[
     first("$documents", streaming::parse_documents),
     row("$facet", facet::parse),
     row("$fill", fill::parse),
+    first("$geoNear", |argument, _| system("$geoNear", argument)),
     row("$graphLookup", graph::parse),
     row("$group", group::parse),
     first("$indexStats", |argument, _| system("$indexStats", argument)),
@@ -210,6 +212,8 @@ const ROWS: &[Row] = &[
     updating("$replaceRoot", streaming::parse_replace_root),
     updating("$replaceWith", streaming::parse_replace_with),
     row("$sample", streaming::parse_sample),
+    first("$search", |argument, _| system("$search", argument)),
+    first("$searchMeta", |argument, _| system("$searchMeta", argument)),
     updating("$set", transform::parse_add_fields),
     row("$setWindowFields", window::parse),
     first("$shardedDataDistribution", |argument, _| {
@@ -221,6 +225,9 @@ const ROWS: &[Row] = &[
     row("$unionWith", union::parse),
     updating("$unset", transform::parse_unset),
     row("$unwind", streaming::parse_unwind),
+    first("$vectorSearch", |argument, _| {
+        system("$vectorSearch", argument)
+    }),
 ];
 
 fn system(name: &'static str, argument: &Bson) -> Result<Vec<Stage>> {
@@ -255,15 +262,46 @@ pub(super) fn read(stage: &Bson) -> Result<(&'static Row, &Bson)> {
 
 impl Row {
     /// Refuses a stage where it may not stand.
-    pub(super) fn check(&self, position: usize, is_last: bool, place: Place) -> Result<()> {
+    pub(super) fn check(
+        &self,
+        position: usize,
+        is_last: bool,
+        at: &StageContext<'_>,
+    ) -> Result<()> {
         let name = self.name;
         let writes = self.position == Position::Last;
-        let is_system = self.position == Position::First && name != "$documents";
-        match place {
+        let is_source = self.position == Position::First && name != "$documents";
+        let of_server = matches!(name, "$currentOp" | "$listSessions" | "$listLocalSessions");
+        match at.place {
             Place::Update if !self.in_update => {
                 return fail(
                     72,
                     format!("{name} is not allowed to be used within an update"),
+                );
+            }
+            Place::Lookup if writes => {
+                return fail(
+                    51047,
+                    format!("{name} is not allowed within a $lookup's sub-pipeline"),
+                );
+            }
+            Place::Union if writes => {
+                let message = "is not allowed within a $unionWith's sub-pipeline";
+                return fail(31441, format!("{name} {message}"));
+            }
+            Place::Lookup | Place::Union if name == "$changeStream" => {
+                return fail(
+                    40573,
+                    "$changeStream is only valid at the start of a pipeline",
+                );
+            }
+            Place::Lookup | Place::Facet if of_server && name != "$currentOp" => {
+                return fail(73, format!("{name} cannot be run against a collection"));
+            }
+            Place::Lookup if of_server => {
+                return fail(
+                    73,
+                    format!("{name} must be run against the 'admin' database"),
                 );
             }
             Place::Facet if writes || self.position == Position::First || name == "$facet" => {
@@ -272,15 +310,11 @@ impl Row {
                     format!("{name} is not allowed within a $facet stage"),
                 );
             }
-            Place::Lookup if writes || is_system && name != "$listSearchIndexes" => {
+            _ if at.in_facet && (is_source || name == "$facet") => {
                 return fail(
-                    51047,
-                    format!("{name} is not allowed within a $lookup's sub-pipeline"),
+                    40600,
+                    format!("{name} is not allowed within a $facet stage"),
                 );
-            }
-            Place::Union if writes || name == "$changeStream" => {
-                let message = "is not allowed within a $unionWith's sub-pipeline";
-                return fail(31441, format!("{name} {message}"));
             }
             _ => {}
         }
@@ -436,37 +470,8 @@ impl Stage {
                     environment,
                 })
             }
-            Self::System(stage) => Box::new(Asking {
-                stage,
-                environment,
-                answer: None,
-            }),
+            Self::System(stage) => Box::new(Asking::new(stage, environment)),
             _ => input,
         }
-    }
-}
-
-/// What the server answers for a stage, asked for when it is needed.
-struct Asking {
-    stage: SystemStage,
-    environment: Arc<dyn Environment>,
-    answer: Option<Box<dyn Source>>,
-}
-
-impl Asking {
-    async fn next(&mut self) -> Result<Option<Vec<Document>>> {
-        let answer = match &mut self.answer {
-            Some(answer) => answer,
-            None => self
-                .answer
-                .insert(self.environment.system(&self.stage).await?),
-        };
-        answer.next_batch().await
-    }
-}
-
-impl Source for Asking {
-    fn next_batch(&mut self) -> BoxFuture<'_, Result<Option<Vec<Document>>>> {
-        Box::pin(self.next())
     }
 }

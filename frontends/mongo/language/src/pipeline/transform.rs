@@ -167,6 +167,15 @@ pub(super) fn parse_unset(argument: &Bson, at: &StageContext<'_>) -> Result<Vec<
         }
         _ => return fail(31002, "$unset specification must be a string or an array"),
     };
+    if names.iter().any(|name| name.contains('\0')) {
+        return fail(
+            9527900,
+            "$unset field names cannot contain embedded null bytes",
+        );
+    }
+    names
+        .iter()
+        .try_for_each(|name| components(name).map(|_| ()))?;
     let mut specification = Document::new();
     for name in names {
         if specification.insert(name, false).is_some() {
@@ -190,7 +199,7 @@ struct Parser<'a> {
 
 impl Parser<'_> {
     fn field(&mut self, parent: &str, name: &str, value: &Bson) -> Result<()> {
-        if name.ends_with(".$") || name == "$" {
+        if name.ends_with(".$") {
             return fail(
                 31324,
                 "Cannot use positional projection in aggregation projection",
@@ -219,6 +228,9 @@ impl Parser<'_> {
             return fail(51270, format!("Invalid empty sub-projection: {path}"));
         };
         if first.starts_with('$') && inner.len() == 1 {
+            if first == "$elemMatch" {
+                return fail(168, "Cannot use $elemMatch in this context");
+            }
             if operator::find(first).is_none() {
                 return fail(31325, format!("Unrecognized expression '{first}'"));
             }
@@ -226,7 +238,16 @@ impl Parser<'_> {
                 let message = "Cannot use expression other than $meta in exclusion projection";
                 return fail(31252, message);
             }
-            return self.computed(path, &Bson::Document(inner.clone()));
+            let rest = self.rest;
+            if first == "$meta" {
+                // Which may stand in either kind of projection.
+                self.rest = None;
+            }
+            self.computed(path, &Bson::Document(inner.clone()))?;
+            if first == "$meta" {
+                self.rest = rest;
+            }
+            return Ok(());
         }
         components(path)?;
         for (name, value) in inner {
@@ -384,7 +405,8 @@ impl Tree {
         match value {
             Bson::Document(document) => self.project(document, rest),
             Bson::Array(items) => items.retain_mut(|item| self.project_value(item, rest)),
-            _ => return rest == Rest::Kept,
+            // Something is computed in its place.
+            _ => return rest == Rest::Kept || self.computes,
         }
         true
     }

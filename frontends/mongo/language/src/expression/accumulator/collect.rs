@@ -264,10 +264,22 @@ impl Accumulate for ConcatArrays {
 }
 
 /// One object with the fields of all, later ones over earlier ones.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct MergeObjects {
     merged: Document,
     size: usize,
+    not_object: i32,
+}
+
+impl MergeObjects {
+    /// With the code of the error for what is no object, which groups and operators differ in.
+    pub(super) fn new(not_object: i32) -> Self {
+        Self {
+            merged: Document::new(),
+            size: 0,
+            not_object,
+        }
+    }
 }
 
 impl Accumulate for MergeObjects {
@@ -284,7 +296,7 @@ impl Accumulate for MergeObjects {
             Some(other) => {
                 let found = type_name(&other);
                 fail(
-                    40400,
+                    self.not_object,
                     format!("$mergeObjects requires object inputs, not {found}"),
                 )
             }

@@ -50,7 +50,7 @@ pub(in crate::expression) const OPERATORS: &[Operator] = &[
     }),
     Operator::lazy("$median", Form::Special(parse_percentile), percentile),
     Operator::values("$mergeObjects", Form::Any, |values, _| {
-        over(values, collect::MergeObjects::default())
+        over(values, collect::MergeObjects::new(40400))
     }),
     operator("$min", |values, frame| {
         over(

@@ -280,7 +280,10 @@ impl Accumulator {
         variables: &Variables,
     ) -> Result<Box<dyn Accumulate>> {
         let count = match &self.count {
-            Some(count) => parse_count(count.evaluate(group, variables)?.as_ref())?,
+            Some(count) => match parse_count(count.evaluate(group, variables)?.as_ref()) {
+                Ok(count) => count,
+                Err(error) => return fail(7548606, error.message),
+            },
             None => 1,
         };
         let collation = self.collation.clone();
@@ -299,7 +302,7 @@ impl Accumulator {
             Kind::Push => Box::new(collect::Push::default()),
             Kind::AddToSet => Box::new(collect::AddToSet::new(collation, false)),
             Kind::SetUnion => Box::new(collect::AddToSet::new(collation, true)),
-            Kind::MergeObjects => Box::new(collect::MergeObjects::default()),
+            Kind::MergeObjects => Box::new(collect::MergeObjects::new(5911200)),
             Kind::ConcatArrays => Box::new(collect::ConcatArrays::default()),
             Kind::Best { last, several, .. } => {
                 Box::new(extreme::Best::new(*last, *several, count))

@@ -37,7 +37,7 @@ fn reads_other_collections() {
                 } },
                 ids(),
             ]),
-            // The values of an array, nothing for an empty one, and null for what is missing.
+            // The values of an array, an empty one is null, as what is missing is.
             bson!([
                 { "_id": 1, "d": [10, 20] }, { "_id": 2, "d": [] },
                 { "_id": 3, "d": [] },
@@ -79,7 +79,7 @@ fn reads_other_collections() {
 fn refuses_malformed_readers() {
     fails([
         (bson!([{ "$lookup": 1 }]), 9),
-        (bson!([{ "$lookup": { "x": 1 } }]), 40415),
+        (bson!([{ "$lookup": { "x": 1 } }]), 9),
         (bson!([{ "$lookup": { "from": "d" } }]), 40414),
         (bson!([{ "$lookup": { "from": "d", "as": "x" } }]), 9),
         (
