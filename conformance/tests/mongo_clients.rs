@@ -55,3 +55,8 @@ fn node_driver() -> Result<(), Error> {
 fn node_driver_over_tls() -> Result<(), Error> {
     walk_guarded(Client::node("mongo/javascript")?, "snappy,zlib")
 }
+
+#[test]
+fn mongosh() -> Result<(), Error> {
+    walk_plain(Client::node("mongo/mongosh")?)
+}

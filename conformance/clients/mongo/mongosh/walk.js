@@ -76,7 +76,7 @@ function report(inputs, transcript) {
   transcript.forEach((actual, at) => {
     const wanted = (expected[at] ?? "").trimEnd();
     // Where mongosh breaks lines depends on the terminal, and some of them on what it hears first.
-    const words = (text) => text.split(/[\s,]+/).sort().join(" ");
+    const words = (text) => text.split(/[\s,]+/).filter(Boolean).sort().join(" ");
     if (words(wanted) === words(actual)) {
       console.log(`ok ${inputs[at]}`);
       return;

@@ -246,12 +246,12 @@ def unset(expected):
 
 def check_error(matcher, expected, error):
     """Raises a mismatch if the error is another one than the test expects."""
-    client_side = not isinstance(error, (OperationFailure, ConnectionFailure, ClientBulkWriteException))
-    if "isClientError" in expected:
-        wanted = expected["isClientError"]
-        require(wanted == (client_side or isinstance(error, ConnectionFailure)), "the error", expected, error)
     cause = getattr(error, "error", None) if isinstance(error, ClientBulkWriteException) else None
     cause = cause if isinstance(cause, Exception) else error
+    client_side = not isinstance(cause, (OperationFailure, ConnectionFailure, ClientBulkWriteException))
+    if "isClientError" in expected:
+        wanted = expected["isClientError"]
+        require(wanted == (client_side or isinstance(cause, ConnectionFailure)), "the error", expected, error)
     details = getattr(cause, "details", None) or {}
     if "errorContains" in expected:
         text = f"{error} {details}".lower()

@@ -1,5 +1,5 @@
-//! Where a stage may stand in a command: with or without a collection, in which database, with which
-//! read concern, and whether the stable API has it.
+//! Where a stage may stand in a command: with or without a collection, in which database, with
+//! which read concern, and whether the stable API has it.
 
 use bson::{Bson, Document};
 use tessera_mongo_language::error::Code;

@@ -74,7 +74,10 @@ async fn commands_on_collections_check_what_they_are_asked() {
             73,
         ),
         (
-            doc! { "createIndexes": "c", "indexes": [{ "key": { "a": 1 }, "name": "a", "hidden": 1 }] },
+            doc! {
+                "createIndexes": "c",
+                "indexes": [{ "key": { "a": 1 }, "name": "a", "hidden": 1 }],
+            },
             14,
         ),
         (

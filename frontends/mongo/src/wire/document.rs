@@ -3,8 +3,8 @@
 
 use super::{Malformed, take, take_cstring, take_i32};
 
-/// How deep documents may be nested: 200 levels within a field of a command. Deeper ones are refused
-/// by MongoDB too.
+/// How deep documents may be nested: 200 levels within a field of a command. Deeper ones are
+/// refused by MongoDB too.
 const MAX_DEPTH: usize = 202;
 
 /// The smallest document: a length and the end.

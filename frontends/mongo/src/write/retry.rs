@@ -185,8 +185,8 @@ pub(crate) async fn fence(data: &Data, numbered: Numbered) -> Result<bool> {
     Ok(outcome.await?.value)
 }
 
-/// Waits until everything that was answered before is on disk: what is written after it, and must be
-/// there, is so no sooner.
+/// Waits until everything that was answered before is on disk: what is written after it, and must
+/// be there, is so no sooner.
 pub(crate) async fn flush(data: &Data) -> Result<()> {
     let handle = data.clone();
     let written = data.store.run(&[], move |transaction| {
