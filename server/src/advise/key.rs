@@ -86,9 +86,7 @@ impl Key {
             token,
             identity: token.cast_unsigned() ^ scramble(kinds),
             bytes: values.clone().map(|value| value.bytes().len()).sum(),
-            is_whole: !values
-                .into_iter()
-                .any(|value| value.kind() == Kind::Missing),
+            is_whole: values.all(|value| value.kind() != Kind::Missing),
         }
     }
 

@@ -93,7 +93,10 @@ impl Candidate {
 
     fn distinct_words(&self) -> String {
         let count = grouped(self.distinct.count);
-        let each = format!("{:.1} records each", self.records_per_key);
+        let each = match self.records_per_key {
+            few if few < 100.0 => format!("{few:.1} records each"),
+            many => format!("{} records each", rate(many)),
+        };
         if self.distinct.is_exact {
             return format!("{count}, {each}");
         }
@@ -105,7 +108,7 @@ impl Candidate {
         let Some(hottest) = self.hottest.first() else {
             let most = &self.any_key_at_most;
             let words = format!(
-                "none stands out: each at most {} of records, {} of bytes",
+                "none stands out; of records each has {} at most, of bytes {}",
                 percent(most.records),
                 percent(most.bytes)
             );

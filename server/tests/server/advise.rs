@@ -17,7 +17,7 @@ use tessera_core::name::ContainerName;
 use tessera_core::store::StoreOptions;
 use tessera_storage::{Durability, EngineConfig};
 
-use crate::support::{Server, outcome, tessera, text};
+use crate::support::{Server, outcome, tessera};
 
 /// Twelve hundred documents: even tenants, a hot country, a unique id, a nested field.
 fn documents() -> String {
@@ -307,12 +307,7 @@ fn a_stored_container_is_reported_on_under_its_own_key() {
     assert_holds(&errors, &["test:account.nobody"]);
 
     let server = Server::start_in(folder, &[]);
-    let arguments = [
-        "--container",
-        "test/account/people",
-        "--data",
-        text(&server.data()),
-    ];
+    let arguments = ["--container", "test/account/people"];
     let (code, _, errors) = advise(server.folder.path(), &arguments);
     assert_eq!(code, 1, "{errors}");
     assert_eq!(errors.lines().count(), 1, "{errors}");
