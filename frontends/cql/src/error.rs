@@ -48,6 +48,10 @@ pub(crate) struct Answers {
 }
 
 /// The kinds of errors, each with the fields that the protocol gives it.
+#[cfg_attr(
+    not(test),
+    expect(dead_code, reason = "the protocol has it, and nothing here says it")
+)]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum ErrorKind {
     Server,

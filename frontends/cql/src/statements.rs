@@ -205,6 +205,14 @@ impl Asking<'_> {
             ))
             .into());
         }
+        let serial = self.parameters.serial_consistency;
+        if serial.is_some_and(|level| !level.is_serial()) {
+            return Err(CqlError::invalid(
+                "Invalid consistency for conditional update. Must be one of SERIAL or \
+                 LOCAL_SERIAL",
+            )
+            .into());
+        }
         let context = self.context(values);
         note(trace, || {
             format!(
@@ -267,7 +275,6 @@ impl Asking<'_> {
             service: self.service,
             values,
             consistency: parameters.consistency,
-            serial_consistency: parameters.serial_consistency,
             timestamp: parameters.timestamp,
             now_in_seconds: parameters.now_in_seconds,
             page_size: parameters.page_size.filter(|size| *size > 0),

@@ -24,6 +24,8 @@ ROWS = 100_000
 
 # What differs from run to run: identifiers, times, addresses.
 VARYING = [
+    # The shell's own opinion on how it was given its password.
+    (r"\nWarning: Using a password on the command line.*\nRecommendation: .*\n\n", ""),
     (r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", "UUID"),
     (r"<stdin>:\d+:", "<stdin>:"),
     (r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d+(\+0000)?", "TIME"),

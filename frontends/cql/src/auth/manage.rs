@@ -1,18 +1,14 @@
-//! Runs the statements on roles: CREATE, ALTER and DROP ROLE, GRANT, REVOKE and LIST.
-
-use std::collections::BTreeSet;
-use std::sync::Arc;
+//! Runs the statements that change roles: CREATE, ALTER and DROP ROLE, GRANT and REVOKE.
 
 use super::check::{is_superuser, require, unauthorized};
 use super::password;
-use super::resource::{applicable, chain, complete, is_there, key, shown};
+use super::resource::{applicable, complete, is_there, key, shown};
 use super::role::Role;
 use super::roles::{RoleMap, with_granted};
 use crate::error::{CqlError, Result};
 use crate::service::Service;
-use crate::statement::{Access, ListPermissions, Permission, Resource, RoleOptions};
-use crate::types::{DataType, Native, serialize_map};
-use crate::wire::{ColumnSpec, Metadata, ResultBody, Rows};
+use crate::statement::{Access, Permission, Resource, RoleOptions};
+use crate::wire::ResultBody;
 
 /// Who asks, and where.
 pub(crate) struct Manager<'a> {
@@ -97,17 +93,22 @@ pub(crate) async fn revoke_from_all(service: &Service, resource: &Resource) -> R
     Ok(())
 }
 
-const VOID: Managed = (ResultBody::Void, Vec::new());
+pub(super) const VOID: Managed = (ResultBody::Void, Vec::new());
 
 impl Manager<'_> {
-    fn require(&self, roles: &RoleMap, permission: Permission, on: &Resource) -> Result<()> {
+    pub(super) fn require(
+        &self,
+        roles: &RoleMap,
+        permission: Permission,
+        on: &Resource,
+    ) -> Result<()> {
         match self.user {
             None => Ok(()),
             Some(user) => require(roles, user, permission, on),
         }
     }
 
-    fn is_superuser(&self, roles: &RoleMap) -> bool {
+    pub(super) fn is_superuser(&self, roles: &RoleMap) -> bool {
         self.user.is_none_or(|user| is_superuser(roles, user))
     }
 
@@ -257,7 +258,12 @@ impl Manager<'_> {
         Ok(resource)
     }
 
-    async fn check_there(&self, roles: &RoleMap, resource: &Resource, what: &str) -> Result<()> {
+    pub(super) async fn check_there(
+        &self,
+        roles: &RoleMap,
+        resource: &Resource,
+        what: &str,
+    ) -> Result<()> {
         let catalog = self.service.catalog().await?;
         let is_known = match resource {
             Resource::Role(name) => roles.contains_key(name),
@@ -357,169 +363,6 @@ impl Manager<'_> {
         revoked.await?;
         Ok(VOID)
     }
-
-    async fn list_permissions(&self, roles: &RoleMap, list: &ListPermissions) -> Result<Managed> {
-        let resource = list.resource.as_ref();
-        let resource = resource.map(|resource| complete(resource, self.keyspace));
-        if let Some(resource) = &resource {
-            self.check_there(roles, resource, "").await?;
-        }
-        if let Some(of) = list.of.as_ref().filter(|of| !roles.contains_key(*of)) {
-            return refuse(format!("<role {of}> doesn't exist"));
-        }
-        let own = self.user.map(|user| with_granted(roles, user));
-        let is_own = |of: &Option<String>| match (of, &own) {
-            (Some(of), Some(own)) => own.contains(of),
-            _ => false,
-        };
-        if !self.is_superuser(roles) && !is_own(&list.of) {
-            let whom = list.of.as_deref().unwrap_or("everyone");
-            return Err(unauthorized(format!(
-                "You are not authorized to view {whom}'s permissions"
-            )));
-        }
-        let keys: Option<BTreeSet<String>> = resource.map(|resource| match list.is_recursive {
-            true => chain(&resource).iter().map(key).collect(),
-            false => BTreeSet::from([key(&resource)]),
-        });
-        let whose = list.of.as_deref().map(|of| match list.is_recursive {
-            true => with_granted(roles, of),
-            false => BTreeSet::from([of.to_owned()]),
-        });
-        let columns = ["role", "username", "resource", "permission"];
-        let columns = columns.map(|name| column("permissions", name, Native::Text));
-        let mut rows = Rows::new(Metadata::of(columns.into()));
-        for (name, role) in roles {
-            if whose.as_ref().is_some_and(|whose| !whose.contains(name)) {
-                continue;
-            }
-            for (key, granted) in &role.permissions {
-                if keys.as_ref().is_some_and(|keys| !keys.contains(key)) {
-                    continue;
-                }
-                let order = Permission::ALL.iter().filter(|permission| {
-                    let is_asked =
-                        list.permissions.is_empty() || list.permissions.contains(permission);
-                    is_asked && granted.contains(permission.name())
-                });
-                for permission in order {
-                    let resource = shown(key);
-                    let cells = [name.as_str(), name, &resource, permission.name()];
-                    rows.push(cells.map(|cell| Some(cell.as_bytes())));
-                }
-            }
-        }
-        Ok(listed(rows))
-    }
-
-    fn list_roles(
-        &self,
-        roles: &Arc<RoleMap>,
-        of: Option<&str>,
-        is_recursive: bool,
-        only_users: bool,
-    ) -> Result<Managed> {
-        if let Some(of) = of.filter(|of| !roles.contains_key(*of)) {
-            return refuse(format!("<role {of}> doesn't exist"));
-        }
-        let of_one = |name: &str| match is_recursive {
-            true => with_granted(roles, name),
-            false => {
-                let role = roles.get(name);
-                let granted = role.map(|role| role.member_of.clone());
-                let mut all = granted.unwrap_or_default();
-                all.insert(name.to_owned());
-                all
-            }
-        };
-        let sees_all = self
-            .require(roles, Permission::Describe, &Resource::AllRoles)
-            .is_ok();
-        let shown = match (of, self.user) {
-            (Some(of), Some(user)) if !sees_all && !with_granted(roles, user).contains(of) => {
-                return Err(unauthorized(format!(
-                    "You are not authorized to view roles granted to {of} "
-                )));
-            }
-            (Some(of), _) => of_one(of),
-            (None, Some(user)) if !sees_all => of_one(user),
-            (None, _) => roles.keys().cloned().collect(),
-        };
-        let shown = shown
-            .iter()
-            .filter_map(|name| Some((name, roles.get(name)?)));
-        Ok(listed(if only_users {
-            users(roles, shown)
-        } else {
-            role_rows(shown)
-        }))
-    }
-}
-
-fn role_rows<'r>(shown: impl Iterator<Item = (&'r String, &'r Role)>) -> Rows {
-    let options = DataType::map(Native::Text, Native::Text).freeze();
-    let columns = [
-        column("roles", "role", Native::Text),
-        column("roles", "super", Native::Boolean),
-        column("roles", "login", Native::Boolean),
-        column("roles", "options", options),
-        column("roles", "datacenters", Native::Text),
-    ];
-    let mut rows = Rows::new(Metadata::of(columns.into()));
-    let none: [(&str, &str); 0] = [];
-    let no_options = serialize_map(&none);
-    for (name, role) in shown {
-        rows.push([
-            Some(name.as_bytes()),
-            Some(&[u8::from(role.is_superuser)][..]),
-            Some(&[u8::from(role.can_login)]),
-            Some(&no_options),
-            Some(datacenters(role).as_bytes()),
-        ]);
-    }
-    rows
-}
-
-fn users<'r>(roles: &RoleMap, shown: impl Iterator<Item = (&'r String, &'r Role)>) -> Rows {
-    let columns = [
-        column("users", "name", Native::Text),
-        column("users", "super", Native::Boolean),
-        column("users", "datacenters", Native::Text),
-    ];
-    let mut rows = Rows::new(Metadata::of(columns.into()));
-    for (name, role) in shown.filter(|(_, role)| role.can_login) {
-        rows.push([
-            Some(name.as_bytes()),
-            Some(&[u8::from(is_superuser(roles, name))][..]),
-            Some(datacenters(role).as_bytes()),
-        ]);
-    }
-    rows
-}
-
-fn datacenters(role: &Role) -> String {
-    if role.datacenters.is_empty() {
-        return "ALL".to_owned();
-    }
-    let names: Vec<&str> = role.datacenters.iter().map(String::as_str).collect();
-    names.join(", ")
-}
-
-fn column(table: &str, name: &str, data_type: impl Into<DataType>) -> ColumnSpec {
-    ColumnSpec {
-        keyspace: "system_auth".to_owned(),
-        table: table.to_owned(),
-        name: name.to_owned(),
-        data_type: data_type.into(),
-    }
-}
-
-/// No rows at all are no rows result.
-fn listed(rows: Rows) -> Managed {
-    if rows.len() == 0 {
-        return VOID;
-    }
-    (ResultBody::Rows(rows), Vec::new())
 }
 
 fn check_options(options: &RoleOptions) -> Result<()> {

@@ -3,6 +3,7 @@
 //! If nobody is asked who they are, everybody may do everything.
 
 mod check;
+mod list;
 mod login;
 mod manage;
 mod password;

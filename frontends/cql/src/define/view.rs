@@ -6,7 +6,7 @@ use tessera_core::definition::NewContainer;
 
 use super::change::place;
 use super::{Definer, Done, changed, nothing, nothing_there, refuse};
-use crate::catalog::keyspace_of;
+use crate::catalog::{Relation, keyspace_of};
 use crate::execute::build_view;
 use crate::failure::Failure;
 use crate::ids::time_uuid;
@@ -41,17 +41,7 @@ pub(super) async fn create(definer: &Definer<'_>, create: &CreateView) -> Done {
     if definer.is_there(entry, name, create.if_not_exists)? {
         return nothing();
     }
-    if base.view.is_some() {
-        return refuse("Materialized views cannot be created against other materialized views");
-    }
-    if base.table.options.gc_grace_seconds == 0 {
-        return refuse(format!(
-            "Cannot create materialized view '{name}' for base table '{}' with gc_grace_seconds \
-             of 0, since this value is used to TTL undelivered updates. Setting gc_grace_seconds \
-             too low might cause undelivered updates to expire before being replayed.",
-            base.table.name
-        ));
-    }
+    check_base(base, name)?;
     let id = time_uuid(definer.service.store.clock());
     let view = create_view(create, &base.table, id)?;
     let new = NewContainer {
@@ -93,6 +83,22 @@ pub(super) async fn create(definer: &Definer<'_>, create: &CreateView) -> Done {
         name: name.clone(),
     }));
     Ok(defined)
+}
+
+/// Refuses tables that no view can follow.
+fn check_base(base: &Relation, name: &str) -> Result<(), Failure> {
+    if base.view.is_some() {
+        return refuse("Materialized views cannot be created against other materialized views");
+    }
+    if base.table.options.gc_grace_seconds == 0 {
+        return refuse(format!(
+            "Cannot create materialized view '{name}' for base table '{}' with gc_grace_seconds \
+             of 0, since this value is used to TTL undelivered updates. Setting gc_grace_seconds \
+             too low might cause undelivered updates to expire before being replayed.",
+            base.table.name
+        ));
+    }
+    Ok(())
 }
 
 /// Adds what the table had before.

@@ -50,7 +50,6 @@ pub(crate) struct Context<'a> {
     /// The values of the markers, in the order of the text.
     pub(crate) values: &'a [Value<'a>],
     pub(crate) consistency: Consistency,
-    pub(crate) serial_consistency: Option<Consistency>,
     /// Microseconds since 1970, if the client gives the time of its write.
     pub(crate) timestamp: Option<i64>,
     /// The second at which times to live are judged, if the client says so.

@@ -4,7 +4,7 @@ use nom::Parser;
 
 use super::lexer::{Token, TokenKind};
 use super::mistake::{Read, no_choice, refuse};
-use super::tokens::{Tokens, deeper, keyword, list, string, symbol};
+use super::tokens::{Tokens, deeper, list, string, symbol};
 use crate::statement::{QualifiedName, RawType, Statement, is_reserved};
 use crate::types::Native;
 
@@ -248,12 +248,4 @@ pub(super) fn integer(input: Tokens<'_>) -> Read<'_, i64> {
 pub(super) fn use_keyspace(input: Tokens<'_>) -> Read<'_, Statement> {
     let (input, name) = keyspace_name(input)?;
     Ok((input, Statement::Use(name)))
-}
-
-/// TABLE, or its old name.
-pub(super) fn table_keyword(input: Tokens<'_>) -> Read<'_, ()> {
-    if input.is_keyword("columnfamily") {
-        return Ok((input.skip(1), ()));
-    }
-    keyword("table").parse(input)
 }

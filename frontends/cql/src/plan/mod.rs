@@ -38,9 +38,10 @@ pub(crate) use modify::{Change, How, Kind, Modification};
 pub(crate) use restriction::{
     Bound, Choice, ClusteringStep, ClusteringTest, Filter, Test, TokenRange, Tuple,
 };
-pub(crate) use route::{NEEDS_FILTERING, Partitions, Route};
+#[cfg(test)]
+pub(crate) use route::NEEDS_FILTERING;
+pub(crate) use route::Partitions;
 pub(crate) use select::Select;
-pub(crate) use selection::Selection;
 pub(crate) use view::FollowingView;
 
 /// A statement that can be run.
@@ -61,31 +62,6 @@ pub(crate) enum Step {
     Select(Box<Select>),
     Modify(Arc<Modification>),
     Batch(Batch),
-}
-
-impl Plan {
-    /// The tables and views that it reads or writes, each once: what permissions are asked for.
-    pub(crate) fn relations(&self) -> Vec<&Arc<Relation>> {
-        match &self.step {
-            Step::Select(select) => vec![&select.relation],
-            Step::Modify(modification) => vec![&modification.relation],
-            Step::Batch(batch) => {
-                let mut relations: Vec<&Arc<Relation>> = Vec::new();
-                for modification in &batch.modifications {
-                    let relation = &modification.relation;
-                    if !relations.iter().any(|known| Arc::ptr_eq(known, relation)) {
-                        relations.push(relation);
-                    }
-                }
-                relations
-            }
-        }
-    }
-
-    /// Whether it changes anything.
-    pub(crate) fn is_write(&self) -> bool {
-        !matches!(self.step, Step::Select(_))
-    }
 }
 
 /// Plans a SELECT, INSERT, UPDATE, DELETE or BATCH, in a session with this keyspace.

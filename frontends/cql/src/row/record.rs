@@ -104,6 +104,7 @@ impl Row {
 
     /// The values at this second, by column and path. None if the row is not there. `deletion` is
     /// that of the partition and its ranges.
+    #[cfg(test)]
     pub(crate) fn visible(&self, deletion: Deletion, now: i64) -> Option<Visible<'_>> {
         let deletion = deletion.max(self.deletion);
         let mut values = Visible::new();
@@ -121,6 +122,7 @@ impl Row {
 }
 
 /// The values of a row by column, each by path.
+#[cfg(test)]
 pub(crate) type Visible<'r> = BTreeMap<u32, Vec<(&'r [u8], &'r [u8])>>;
 
 /// Both maps in one; what both have is merged.

@@ -85,7 +85,10 @@ fn rename(
 
 /// Whether a type is this user type, or has it inside.
 pub(crate) fn uses(data_type: &DataType, name: &str) -> bool {
-    let is_it = |inner: &DataType| matches!(inner, DataType::User { definition, .. } if definition.name == name);
+    let is_it = |inner: &DataType| match inner {
+        DataType::User { definition, .. } => definition.name == name,
+        _ => false,
+    };
     data_type.any(&is_it)
 }
 

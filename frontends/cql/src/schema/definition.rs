@@ -110,11 +110,6 @@ impl Table {
             .filter(|column| matches!(column.kind, ColumnKind::Clustering(_)))
     }
 
-    /// The column whose cells have this number.
-    pub(crate) fn numbered(&self, number: u32) -> Option<&Column> {
-        self.columns.iter().find(|column| column.number == number)
-    }
-
     /// The number for a column that is added.
     pub(super) fn number_for(&self, name: &str) -> u32 {
         let dropped = || self.dropped.iter().map(|(column, _)| column);

@@ -69,6 +69,12 @@ pub(super) const TABLES: &[SystemTable] = &[
                   PRIMARY KEY (table_name, index_name)",
         rows: built_indexes,
     },
+    SystemTable {
+        name: "prepared_statements",
+        comment: "prepared statements",
+        columns: "prepared_id blob PRIMARY KEY, logged_keyspace text, query_string text",
+        rows: prepared_statements,
+    },
     empty(
         "view_builds_in_progress",
         "views builds current progress",
@@ -142,6 +148,22 @@ fn built_views<'a>(source: &'a Source<'a>) -> BoxFuture<'a, Result<Vec<Row>>> {
                 .with("view_name", &view.table.name)
                 .with("status_replicated", true)
                 .row()
+        });
+        Ok(rows.collect())
+    })
+}
+
+fn prepared_statements<'a>(source: &'a Source<'a>) -> BoxFuture<'a, Result<Vec<Row>>> {
+    Box::pin(async move {
+        let prepared = source.service.prepared.all();
+        let rows = prepared.iter().map(|prepared| {
+            let cells = Cells::of(source.table)
+                .with("prepared_id", &prepared.id[..])
+                .with("query_string", &prepared.query);
+            match &prepared.keyspace {
+                Some(keyspace) => cells.with("logged_keyspace", &**keyspace).row(),
+                None => cells.row(),
+            }
         });
         Ok(rows.collect())
     })

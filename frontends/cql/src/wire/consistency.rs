@@ -61,6 +61,10 @@ impl Consistency {
 macro_rules! write_types {
     ($($kind:ident $name:literal)*) => {
         /// What was being written when a write failed.
+        #[cfg_attr(
+            not(test),
+            expect(dead_code, reason = "the protocol has it, and nothing here says it")
+        )]
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub(crate) enum WriteType {
             $($kind,)*

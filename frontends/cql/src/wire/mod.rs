@@ -27,12 +27,14 @@ pub(crate) use error::WireError;
 pub(crate) use header::{Header, Opcode, flag};
 pub(crate) use inbound::{Envelope, Inbound, Refusal};
 pub(crate) use outbound::Outbound;
+#[cfg(test)]
+pub(crate) use request::BatchQuery;
 pub(crate) use request::{
-    Batch, BatchKind, BatchQuery, Execute, Parameters, Prepare, Query, QueryOrId, Request,
-    RequestEnvelope, Value,
+    Batch, BatchKind, Execute, Parameters, Prepare, Query, QueryOrId, Request, RequestEnvelope,
+    Value,
 };
 pub(crate) use response::{
-    ChangeTarget, ChangeType, ColumnSpec, Event, Extras, Metadata, NodeChange, Prepared, Response,
-    ResultBody, Rows, SchemaChange,
+    ChangeTarget, ChangeType, ColumnSpec, Event, Extras, Metadata, Prepared, Response, ResultBody,
+    Rows, SchemaChange,
 };
 pub(crate) use version::{LIST as VERSIONS, Version};

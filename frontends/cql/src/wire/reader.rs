@@ -3,6 +3,7 @@
 //! No length is trusted: what is not there is an error, and counts are checked against the bytes
 //! left before they size anything.
 
+#[cfg(test)]
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use super::{Consistency, Value, Version, WireError};
@@ -63,6 +64,7 @@ impl<'a> Reader<'a> {
         Ok(i64::from_be_bytes(self.array()?))
     }
 
+    #[cfg(test)]
     pub(super) fn uuid(&mut self) -> Read<[u8; 16]> {
         self.array()
     }
@@ -113,6 +115,7 @@ impl<'a> Reader<'a> {
     }
 
     /// As [`Reader::count`], for counts of four bytes.
+    #[cfg(test)]
     pub(super) fn long_count(&mut self, smallest: usize) -> Read<usize> {
         let count = self.length()?;
         self.check_count(count, smallest)
@@ -168,6 +171,7 @@ impl<'a> Reader<'a> {
     }
 
     /// `[inetaddr]`: an address without a port.
+    #[cfg(test)]
     pub(super) fn address(&mut self) -> Read<IpAddr> {
         match self.byte()? {
             4 => Ok(IpAddr::V4(Ipv4Addr::from(self.array::<4>()?))),

@@ -10,7 +10,9 @@ mod query;
 
 use std::borrow::Cow;
 
-pub(crate) use batch::{Batch, BatchKind, BatchQuery, QueryOrId};
+#[cfg(test)]
+pub(crate) use batch::BatchQuery;
+pub(crate) use batch::{Batch, BatchKind, QueryOrId};
 pub(crate) use execute::Execute;
 pub(crate) use parameters::{Parameters, Value};
 pub(crate) use prepare::Prepare;

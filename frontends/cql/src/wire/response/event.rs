@@ -5,6 +5,10 @@ use std::net::SocketAddr;
 use crate::wire::writer::{put_socket_address, put_string, put_string_list};
 
 /// What the server tells on its own.
+#[cfg_attr(
+    not(test),
+    expect(dead_code, reason = "the protocol has it, and nothing here says it")
+)]
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Event {
     Topology(NodeChange, SocketAddr),
@@ -13,6 +17,10 @@ pub(crate) enum Event {
 }
 
 /// What happened to a node.
+#[cfg_attr(
+    not(test),
+    expect(dead_code, reason = "the protocol has it, and nothing here says it")
+)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum NodeChange {
     New,
@@ -38,6 +46,10 @@ pub(crate) struct SchemaChange {
 }
 
 /// What in the keyspace changed. Functions and aggregates exist from version 4.
+#[cfg_attr(
+    not(test),
+    expect(dead_code, reason = "the protocol has it, and nothing here says it")
+)]
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum ChangeTarget {
     Keyspace,

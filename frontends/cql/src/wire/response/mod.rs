@@ -4,7 +4,9 @@ mod error;
 mod event;
 mod result;
 
-pub(crate) use event::{ChangeTarget, ChangeType, Event, NodeChange, SchemaChange};
+#[cfg(test)]
+pub(crate) use event::NodeChange;
+pub(crate) use event::{ChangeTarget, ChangeType, Event, SchemaChange};
 pub(crate) use result::{ColumnSpec, Metadata, Prepared, ResultBody, Rows};
 
 use super::header::{HEADER_LENGTH, flag};
@@ -13,6 +15,10 @@ use super::{Header, Opcode, Version};
 use crate::error::CqlError;
 
 /// A message to a client.
+#[cfg_attr(
+    not(test),
+    expect(dead_code, reason = "the protocol has it, and nothing here says it")
+)]
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Response {
     Error(CqlError),
