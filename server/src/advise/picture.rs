@@ -12,10 +12,10 @@ const WIDTH: f64 = 760.0;
 const MARGIN: f64 = 24.0;
 const HEADER: f64 = 74.0;
 /// Height of one candidate, and of the bars in it.
-const BLOCK: f64 = 196.0;
+const BLOCK: f64 = 206.0;
 const BARS: f64 = 110.0;
 /// Where in a block the bars stand on.
-const BASE: f64 = 162.0;
+const BASE: f64 = 174.0;
 /// With more bars than this, shares and numbers would run into each other.
 const LABELLED: usize = 14;
 /// A bar this much above the even share is drawn as hot.
@@ -34,7 +34,7 @@ text { fill: var(--ink); font: 13px system-ui, sans-serif; }
 .title { font-size: 17px; font-weight: 600; }
 .name { font-size: 15px; font-weight: 600; }
 .faint { fill: var(--faint); font-size: 12px; }
-.middle { text-anchor: middle; }
+.middle { text-anchor: middle; paint-order: stroke; stroke: var(--ground); stroke-width: 4px; }
 .bar { fill: var(--bar); }
 .hot { fill: var(--hot); }
 .key { fill: var(--key); }
@@ -116,16 +116,24 @@ fn block(svg: &mut String, candidate: &Candidate, top: f64, highest: f64) {
             partition,
         );
         hottest_key(svg, &place, candidate, partition);
-        if count <= LABELLED {
-            let (middle, share) = (left + step / 2.0, partition.share.request_units);
-            let above = base - share * scale - 6.0;
-            text(svg, (middle, above), "faint middle", &percent(share));
-            let number = partition.partition.to_string();
-            text(svg, (middle, base + 16.0), "faint middle", &number);
-        }
     }
     line_at(svg, "rule", base);
     line_at(svg, "even", base - even * scale);
+    if count <= LABELLED {
+        labels(svg, candidate, (base, step, scale));
+    }
+}
+
+/// Shares and numbers of the partitions, over everything else.
+fn labels(svg: &mut String, candidate: &Candidate, (base, step, scale): (f64, f64, f64)) {
+    for (position, partition) in candidate.partitions.iter().enumerate() {
+        let middle = MARGIN + step * (position as f64 + 0.5);
+        let share = partition.share.request_units;
+        let above = base - share * scale - 6.0;
+        text(svg, (middle, above), "faint middle", &percent(share));
+        let number = partition.partition.to_string();
+        text(svg, (middle, base + 16.0), "faint middle", &number);
+    }
 }
 
 /// Where a bar goes.

@@ -425,16 +425,21 @@ mod tests {
         check(1.0, &hot, Grade::Poor, "the one key hot has 50.0 %");
         check(
             1.0,
-            &|record| Some((record / 1_000).to_string()),
-            Grade::Watch,
-            "stand together",
-        );
-        check(
-            1.0,
             &|r| Some(format!("{:03000}", r % 1_000)),
             Grade::Poor,
             "3,000 bytes",
         );
+    }
+
+    #[test]
+    fn keys_that_take_turns_are_told() {
+        let day = |record: u64| Some((record / 8_000).to_string());
+        let report = report(1.0, &[("day", &day)]);
+        let candidate = &report.candidates[0];
+        assert_eq!(candidate.throttling.in_file_order_at, Some(10_000.0));
+        let mut findings = candidate.findings.iter();
+        let part = "that order, writing throttles at 10,000 RU/s";
+        assert!(findings.any(|finding| finding.words.ends_with(part)));
     }
 
     #[test]

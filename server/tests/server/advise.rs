@@ -23,7 +23,7 @@ use crate::support::{Server, outcome, tessera};
 fn documents() -> String {
     let document = |number: u32| {
         let tenant = number % 300;
-        let country = if number % 4 > 0 {
+        let country = if !number.is_multiple_of(4) {
             "DE"
         } else {
             ["FR", "PL"][number as usize / 4 % 2]
