@@ -139,7 +139,8 @@ pub struct Work {
     pub charge: Charge,
 }
 
-/// Counts the work of one transaction, by physical partition. Each method answers the charge it adds.
+/// Counts the work of one transaction, by physical partition. Each method answers the charge it
+/// adds.
 #[derive(Clone, Debug, Default)]
 pub struct Meter {
     /// Most transactions stay in one partition, and then nothing is allocated.
