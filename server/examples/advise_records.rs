@@ -1,4 +1,4 @@
-//! Records to measure `tessera advise` with: `advise_records COUNT > FILE` writes so many documents.
+//! Records to measure `tessera advise` with: `advise_records COUNT > FILE` writes so many of them.
 //!
 //! The same every time: a unique `id`, a `tenant` of 5,000 even ones, a `user` of a million by
 //! Zipf's law, a `day` that moves on with the file, an `address.city` of 200, and a text that makes

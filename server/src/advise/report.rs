@@ -86,7 +86,7 @@ impl Shares {
     }
 }
 
-/// One logical partition. What is said of it was seen; `at_most` includes what may have been missed.
+/// One logical partition. What is said of it was seen; `at_most` adds what may have been missed.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct KeyShare {
     pub(super) key: String,
