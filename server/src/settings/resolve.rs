@@ -242,6 +242,7 @@ mod tests {
             "tls-key" => "/key.pem",
             "log" => "json",
             "log-level" => "trace",
+            "console-admin-key" => "sixteen-or-more-characters",
             "cql-users" | "mongo-users" => "ada:secret",
             "mongo-replica-set" => "rs0",
             "table-mode" => "cosmos",
