@@ -8,15 +8,15 @@ use tessera_core::definition::{Definition, IndexDefinition};
 use tessera_core::item::Item;
 use tessera_core::key::StorageId;
 use tessera_core::locator::Locator;
-use tessera_core::model::{IndexEntry, Model, bounded_value};
+use tessera_core::model::{IndexEntry, Model, bounded_value, hexadecimal};
 use tessera_core::{Error, Result};
 
 use super::keys::{RECORD_KEY, key_components};
 use super::line::{is_visible, value_of};
 use crate::row::{Deletion, PartitionRecord, Row, StoredRow};
 use crate::schema::{Column, ColumnKind, Index, Relation, Table};
-use crate::statement::IndexTargetKind;
-use crate::types::{DataType, list_elements, map_entries, put_ascending};
+use crate::statement::{IndexTargetKind, quoted};
+use crate::types::{DataType, list_elements, map_entries, put_ascending, to_literal};
 
 /// Before all times: nothing has ended yet. Who reads an index asks the rows themselves.
 const BEFORE_ALL: i64 = i64::MIN;
@@ -80,6 +80,24 @@ impl Model for CqlModel {
 
     fn relocate(&self, _target: &Definition, item: &Item) -> Result<Locator> {
         Ok(item.locator.clone())
+    }
+
+    /// Less than that of other APIs, as in Cosmos DB.
+    fn max_partition_bytes(&self) -> i64 {
+        30 << 30
+    }
+
+    fn partition_key_text(&self, definition: &Definition, partition_key: &[u8]) -> String {
+        let text = self.table(definition).ok().and_then(|table| {
+            let columns: Vec<&Column> = table.partition_key().collect();
+            let values = key_components(partition_key, columns.len());
+            let parts = columns.iter().zip(values).map(|(column, value)| {
+                let value = to_literal(&column.data_type, value).ok()?;
+                Some(format!("{} = {value}", quoted(&column.name)))
+            });
+            Some(parts.collect::<Option<Vec<String>>>()?.join(" AND "))
+        });
+        text.unwrap_or_else(|| hexadecimal(partition_key))
     }
 }
 
@@ -179,4 +197,26 @@ pub(super) fn index_value(
         (_, data_type) => put_ascending(&mut out, data_type, first),
     }
     out
+}
+
+#[cfg(test)]
+mod tests {
+    use tessera_core::name::ContainerName;
+
+    use crate::API;
+    use crate::execute::tests::with;
+
+    #[tokio::test]
+    async fn partition_keys_are_named_as_a_condition_would_name_them() {
+        let tester = with(&[
+            "CREATE TABLE t (tenant text, \"Day\" date, n int, PRIMARY KEY ((tenant, \"Day\"), n))",
+            "INSERT INTO t (tenant, \"Day\", n) VALUES ('it''s', '2026-11-16', 1)",
+        ])
+        .await;
+        let name = ContainerName::new(API, "k", "t");
+        let insight = tester.service.store.insight(&name).await.unwrap();
+        let hottest = insight.hot_keys.first().unwrap();
+        assert_eq!(hottest.key, "tenant = 'it''s' AND \"Day\" = '2026-11-16'");
+        assert_eq!(insight.max_partition_bytes, 30 << 30);
+    }
 }

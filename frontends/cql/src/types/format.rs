@@ -2,16 +2,12 @@
 
 use num_bigint::BigInt;
 
-#[cfg(test)]
 use super::{DataType, list_elements, map_entries, tuple_components, vector_elements};
 use super::{Decimal, Duration, Native, date_text, inet, time_text, timestamp_text, uuid};
-#[cfg(test)]
 use crate::error::Result;
-#[cfg(test)]
 use crate::statement::quoted;
 
 /// A value of this type as CQL reads it back; `null` if it is empty and its type's texts cannot be.
-#[cfg(test)]
 pub(crate) fn to_literal(data_type: &DataType, value: &[u8]) -> Result<String> {
     Ok(match data_type {
         DataType::Native(native) => native_literal(*native, value),
@@ -56,7 +52,6 @@ pub(crate) fn to_literal(data_type: &DataType, value: &[u8]) -> Result<String> {
     })
 }
 
-#[cfg(test)]
 fn or_null(data_type: &DataType, value: Option<&[u8]>) -> Result<String> {
     value.map_or_else(
         || Ok("null".to_owned()),
@@ -64,7 +59,6 @@ fn or_null(data_type: &DataType, value: Option<&[u8]>) -> Result<String> {
     )
 }
 
-#[cfg(test)]
 fn all(element: &DataType, elements: Vec<&[u8]>) -> Result<String> {
     let texts: Result<Vec<String>> = elements
         .into_iter()
@@ -73,7 +67,6 @@ fn all(element: &DataType, elements: Vec<&[u8]>) -> Result<String> {
     Ok(texts?.join(", "))
 }
 
-#[cfg(test)]
 fn native_literal(native: Native, value: &[u8]) -> String {
     let text = native_text(native, value);
     match native {

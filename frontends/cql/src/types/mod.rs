@@ -29,9 +29,7 @@ pub(crate) use compare::compare;
 pub(crate) use data_type::{DataType, Native, UserType};
 pub(crate) use decimal::Decimal;
 pub(crate) use duration::Duration;
-pub(crate) use format::native_text;
-#[cfg(test)]
-pub(crate) use format::to_literal;
+pub(crate) use format::{native_text, to_literal};
 pub(crate) use json_text::{column_json, to_json};
 pub(crate) use order_key::{put_ascending, put_descending};
 pub(crate) use parse::parse_native;
