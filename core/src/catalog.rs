@@ -124,10 +124,15 @@ impl Catalog {
         Ok(Some(self.container(draft, snapshot.version())))
     }
 
+    /// What the front end of an API knows of its items.
+    pub(crate) fn model(&self, api: &str) -> Arc<dyn Model> {
+        let model = self.models.get(api).map(Arc::clone);
+        model.unwrap_or_else(|| Arc::new(Opaque))
+    }
+
     /// The container that a draft describes, as it is in force at `as_of`.
     pub(crate) fn container(&self, draft: Draft, as_of: u64) -> Arc<Container> {
-        let model = self.models.get(&draft.name.api).map(Arc::clone);
-        let model = model.unwrap_or_else(|| Arc::new(Opaque));
+        let model = self.model(&draft.name.api);
         let cached = self.read().containers.get(&draft.name).map(Arc::clone);
         let container = |definition: Definition, partitions, shadow| {
             let before = cached

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use crate::definition::Definition;
-use crate::engine::Scan;
+use crate::engine::{KeyRange, Scan};
 use crate::error::{Error, Result};
 use crate::key;
 use crate::name::ContainerName;
@@ -78,7 +78,8 @@ impl Store {
                 let (name, entry) = (name.clone(), entry.clone());
                 Box::pin(async move {
                     entry.existing(transaction).await?;
-                    let containers = containers_in(transaction, &name.api, Some(&name.database));
+                    let range = key::catalog_range(&name.api, Some(&name.database));
+                    let containers = containers_in(transaction, range);
                     if !containers.await?.is_empty() {
                         return Ok::<_, Error>(false);
                     }
@@ -106,15 +107,13 @@ impl Store {
         api: &str,
         database: Option<&str>,
     ) -> Result<Vec<ContainerName>> {
-        containers_in(&self.begin().await?, api, database).await
+        let range = key::catalog_range(api, database);
+        containers_in(&self.begin().await?, range).await
     }
 
     /// All containers of all APIs, by name.
     pub async fn all_containers(&self) -> Result<Vec<ContainerName>> {
-        let transaction = self.begin().await?;
-        let names = names(&transaction, Scan::new(key::catalog_all())).await?;
-        let containers = names.into_iter().filter(|name| !name.container.is_empty());
-        Ok(containers.collect())
+        containers_in(&self.begin().await?, key::catalog_all()).await
     }
 
     /// At most `limit` containers of a database, by name, from the name `from` on, with their
@@ -180,12 +179,26 @@ impl Entry {
     }
 }
 
-async fn containers_in(
+/// All containers with their definitions, by name.
+pub(crate) async fn all_definitions(
     transaction: &Transaction,
-    api: &str,
-    database: Option<&str>,
-) -> Result<Vec<ContainerName>> {
-    let names = names(transaction, Scan::new(key::catalog_range(api, database))).await?;
+) -> Result<Vec<(ContainerName, Definition)>> {
+    let mut all = Vec::new();
+    let mut walk = Walk::new(transaction, Scan::new(key::catalog_all()));
+    while let Some(page) = walk.next().await? {
+        for (key, value) in page {
+            let name = parse_name(&key)?;
+            // A database's own entry, whose container has no name, is none.
+            if !name.container.is_empty() {
+                all.push((name, Definition::decode(&value)?));
+            }
+        }
+    }
+    Ok(all)
+}
+
+async fn containers_in(transaction: &Transaction, range: KeyRange) -> Result<Vec<ContainerName>> {
+    let names = names(transaction, Scan::new(range)).await?;
     Ok(names
         .into_iter()
         .filter(|name| !name.container.is_empty())

@@ -274,6 +274,22 @@ pub fn logical_tally(storage: StorageId, token: i64, partition_key: &[u8]) -> By
     })
 }
 
+/// The tallies of all physical partitions.
+pub fn physical_tallies(storage: StorageId) -> KeyRange {
+    KeyRange::prefix(key(STATISTICS, |out| {
+        put_u64(out, storage);
+        out.push(PHYSICAL);
+    }))
+}
+
+/// The partition of such a tally.
+pub fn parse_physical_tally(key: &[u8]) -> Option<PartitionId> {
+    let mut input = strip(key, STATISTICS)?;
+    take_u64(&mut input)?;
+    input = input.strip_prefix(&[PHYSICAL])?;
+    take_u32(&mut input)
+}
+
 /// The tallies of all logical partitions.
 pub fn logical_tallies(storage: StorageId) -> KeyRange {
     KeyRange::prefix(key(STATISTICS, |out| {
@@ -286,10 +302,7 @@ pub fn logical_tallies(storage: StorageId) -> KeyRange {
 pub fn parse_logical_tally(key: &[u8]) -> Option<(i64, Vec<u8>)> {
     let mut input = strip(key, STATISTICS)?;
     take_u64(&mut input)?;
-    let (LOGICAL, rest) = input.split_first().map(|(kind, rest)| (*kind, rest))? else {
-        return None;
-    };
-    input = rest;
+    input = input.strip_prefix(&[LOGICAL])?;
     let token = crate::encoding::take_i64(&mut input)?;
     Some((token, take_bytes(&mut input)?.into()))
 }

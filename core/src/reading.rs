@@ -280,7 +280,7 @@ impl Transaction {
         let bytes = visible.as_ref().map_or(0, Item::counted_bytes);
         let place = container.place(locator.token);
         let charge = self.bill.meter.point_read(place, bytes);
-        self.warm(container, locator, charge);
+        self.warm(container, place.1, locator, charge);
         visible
     }
 

@@ -1,10 +1,14 @@
 //! Physical partitions that have grown too large are split without anybody asking.
 
 use crate::background::FullLook;
+use crate::database::all_definitions;
+use crate::engine::Scan;
 use crate::error::{Error, Result};
-use crate::key::PartitionId;
+use crate::key::{self, PartitionId};
 use crate::name::ContainerName;
+use crate::statistics::{self, unreadable};
 use crate::store::Store;
+use crate::walk::Walk;
 
 /// Remembers when sizes were last looked at.
 #[derive(Default)]
@@ -26,36 +30,40 @@ impl Store {
     /// Splits each physical partition that holds more than its API allows, once. One that holds a
     /// single logical partition cannot be split, and stays.
     pub async fn split_large_partitions(&self) -> Result<()> {
-        for name in self.all_containers().await? {
-            for partition in self.large_partitions(&name).await? {
-                match self.split_partition(&name, partition, None).await {
-                    Ok(heirs) => {
-                        tracing::info!(container = %name, partition, ?heirs, "split by size");
-                    }
-                    Err(Error::Rejected(reason)) => {
-                        tracing::warn!(container = %name, partition, reason, "cannot be split");
-                    }
-                    // Somebody else has split or dropped it meanwhile.
-                    Err(Error::NotFound(_) | Error::Conflict) => {}
-                    Err(error) => return Err(error),
+        for (name, partition) in self.large_partitions().await? {
+            match self.split_partition(&name, partition, None).await {
+                Ok(heirs) => {
+                    tracing::info!(container = %name, partition, ?heirs, "split by size");
                 }
+                Err(Error::Rejected(reason)) => {
+                    tracing::warn!(container = %name, partition, reason, "cannot be split");
+                }
+                // Somebody else has split or dropped it meanwhile.
+                Err(Error::NotFound(_) | Error::Conflict) => {}
+                Err(error) => return Err(error),
             }
         }
         Ok(())
     }
 
-    async fn large_partitions(&self, name: &ContainerName) -> Result<Vec<PartitionId>> {
-        let mut transaction = self.begin().await?;
-        let container = match transaction.container(name).await {
-            Ok(container) => container,
-            Err(Error::NotFound(_)) => return Ok(Vec::new()),
-            Err(error) => return Err(error),
-        };
-        let limit = container.max_partition_bytes();
-        let statistics = transaction.statistics(&container).await?;
-        let large = statistics
-            .iter()
-            .filter(|partition| partition.tally.bytes > limit);
-        Ok(large.map(|partition| partition.partition).collect())
+    /// All that are too large, found by their tallies alone: looking a container up would keep it
+    /// in memory, and most are not in use.
+    async fn large_partitions(&self) -> Result<Vec<(ContainerName, PartitionId)>> {
+        let transaction = self.begin().await?;
+        let mut large = Vec::new();
+        for (name, definition) in all_definitions(&transaction).await? {
+            let limit = self.catalog().model(&name.api).max_partition_bytes();
+            let tallies = key::physical_tallies(definition.storage);
+            let mut walk = Walk::new(&transaction, Scan::new(tallies));
+            while let Some(page) = walk.next().await? {
+                for (key, value) in page {
+                    let partition = key::parse_physical_tally(&key).ok_or_else(unreadable)?;
+                    if statistics::decode(Some(&value))?.bytes > limit {
+                        large.push((name.clone(), partition));
+                    }
+                }
+            }
+        }
+        Ok(large)
     }
 }

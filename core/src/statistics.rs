@@ -64,8 +64,12 @@ impl Transaction {
     }
 }
 
-fn decode(stored: Option<&Bytes>) -> Result<Tally> {
+pub(crate) fn decode(stored: Option<&Bytes>) -> Result<Tally> {
     stored.map_or(Ok(Tally::default()), |stored| {
-        Tally::decode(stored).ok_or_else(|| Error::Corrupt("a tally cannot be read".into()))
+        Tally::decode(stored).ok_or_else(unreadable)
     })
+}
+
+pub(crate) fn unreadable() -> Error {
+    Error::Corrupt("a tally cannot be read".into())
 }

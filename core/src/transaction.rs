@@ -17,7 +17,7 @@ use crate::container::Container;
 use crate::engine::{CommitOutcome, Page, Scan, Snapshot};
 use crate::error::{Error, Result};
 use crate::intent::{HeldIntents, Holder, Refusal};
-use crate::key::{self, StorageId};
+use crate::key::{self, PartitionId, StorageId};
 use crate::latch::LatchedItem;
 use crate::locator::Locator;
 use crate::name::ContainerName;
@@ -256,12 +256,15 @@ impl Transaction {
         self.bill.admit(&self.store, container, place)
     }
 
-    /// Notes a charge for one logical key as heat.
-    pub(crate) fn warm(&self, container: &Container, locator: &Locator, charge: Charge) {
-        let (heat, partition) = (
-            &container.heat,
-            container.partitions.locate(locator.token).id,
-        );
+    /// Notes a charge for one logical key of this partition as heat.
+    pub(crate) fn warm(
+        &self,
+        container: &Container,
+        partition: PartitionId,
+        locator: &Locator,
+        charge: Charge,
+    ) {
+        let heat = &container.heat;
         heat.charge(partition, charge, self.now_ms);
         heat.charge_key(locator.token, &locator.partition_key, charge, self.now_ms);
     }

@@ -165,10 +165,9 @@ impl Transaction {
             (Some(bytes), None) | (None, Some(bytes)) => price::insert(bytes),
             (None, None) => return,
         };
-        self.bill
-            .meter
-            .written(container.place(locator.token), charge);
-        self.warm(container, locator, charge);
+        let place = container.place(locator.token);
+        self.bill.meter.written(place, charge);
+        self.warm(container, place.1, locator, charge);
     }
 
     /// Counts into the tallies of the physical partition, of its heir while it is being split or
@@ -221,7 +220,7 @@ impl Transaction {
             let place = container.place(item.locator.token);
             let charge = self.bill.meter.indexed(place, entries, claims);
             if entries > 0 {
-                self.warm(container, &item.locator, charge);
+                self.warm(container, place.1, &item.locator, charge);
             }
         }
         Ok(())

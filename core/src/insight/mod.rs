@@ -12,12 +12,12 @@ use std::collections::BinaryHeap;
 use self::heat::{Heat, MINUTE};
 use crate::container::Container;
 use crate::engine::Scan;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::key::{self, PartitionId};
 use crate::name::ContainerName;
 use crate::partition_map::PartitionMap;
 use crate::provisioning::Throughput;
-use crate::statistics::PartitionStatistics;
+use crate::statistics::{self, PartitionStatistics};
 use crate::store::Store;
 use crate::throughput::Charge;
 use crate::transaction::Transaction;
@@ -42,8 +42,6 @@ pub struct Insight {
     pub partitions: Vec<PartitionInsight>,
     /// The keys that cost most in the last seconds, the costliest first.
     pub hot_keys: Vec<HotKey>,
-    /// The largest logical partitions, the largest first; empty where they are not counted.
-    pub large_keys: Vec<LargeKey>,
 }
 
 /// What there is to know of one physical partition.
@@ -108,8 +106,15 @@ impl Store {
             max_partition_bytes: container.max_partition_bytes(),
             partitions,
             hot_keys: hot_keys(&container, second),
-            large_keys: large_keys(&transaction, &container).await?,
         })
+    }
+
+    /// The largest logical partitions of a container, the largest first; none where they are not
+    /// counted. Looks at the tallies of all of them.
+    pub async fn largest_keys(&self, name: &ContainerName) -> Result<Vec<LargeKey>> {
+        let mut transaction = self.begin().await?;
+        let container = transaction.container(name).await?;
+        large_keys(&transaction, &container).await
     }
 }
 
@@ -170,8 +175,7 @@ async fn large_keys(transaction: &Transaction, container: &Container) -> Result<
     );
     while let Some(page) = walk.next().await? {
         for (key, value) in page {
-            let damaged = || Error::Corrupt("a tally cannot be read".into());
-            let tally = Tally::decode(&value).ok_or_else(damaged)?;
+            let tally = statistics::decode(Some(&value))?;
             largest.push(Reverse((tally.bytes, tally.items, key)));
             if largest.len() > LISTED_KEYS {
                 largest.pop();

@@ -90,16 +90,32 @@ struct ShownLargeKey {
 }
 
 async fn list(call: &Call<'_>) -> Reply {
-    let mut shown = Vec::new();
-    match insights(call.console).await {
-        Ok(insights) => shown.extend(insights.into_iter().map(Shown::of)),
-        Err(error) => return failure(&error),
+    match listed(call.console).await {
+        Ok(shown) => Reply::json(StatusCode::OK, &shown),
+        Err(error) => failure(&error),
     }
-    for container in &mut shown {
-        container.hot_keys.clear();
-        container.large_keys.clear();
+}
+
+/// All containers, without the keys of each.
+async fn listed(console: &Console) -> Result<Vec<Shown>, Error> {
+    let mut listed = Vec::new();
+    for mut insight in insights(console).await? {
+        insight.hot_keys.clear();
+        // Keys near their limit are looked for only where one could be.
+        let large_keys = match limits::may_hold_large_key(&insight) {
+            true => console.store.largest_keys(&insight.name).await,
+            false => Ok(Vec::new()),
+        };
+        let large_keys = match large_keys {
+            // It went away meanwhile.
+            Err(Error::NotFound(_)) => continue,
+            large_keys => large_keys?,
+        };
+        let mut shown = Shown::of(insight, large_keys);
+        shown.large_keys.clear();
+        listed.push(shown);
     }
-    Reply::json(StatusCode::OK, &shown)
+    Ok(listed)
 }
 
 async fn show(call: &Call<'_>) -> Reply {
@@ -112,8 +128,12 @@ async fn show(call: &Call<'_>) -> Reply {
 
 /// One container, as it is now.
 pub(crate) async fn answer(console: &Console, name: &ContainerName) -> Reply {
-    match console.store.insight(name).await {
-        Ok(insight) => Reply::json(StatusCode::OK, &Shown::of(insight)),
+    let shown = async {
+        let insight = console.store.insight(name).await?;
+        Ok(Shown::of(insight, console.store.largest_keys(name).await?))
+    };
+    match shown.await {
+        Ok(shown) => Reply::json(StatusCode::OK, &shown),
         Err(error) => failure(&error),
     }
 }
@@ -152,7 +172,7 @@ pub(crate) fn failure(error: &Error) -> Reply {
 }
 
 impl Shown {
-    fn of(insight: Insight) -> Self {
+    fn of(insight: Insight, large_keys: Vec<LargeKey>) -> Self {
         let partitions = &insight.partitions;
         let items = partitions
             .iter()
@@ -178,15 +198,11 @@ impl Shown {
                 .map(|partition| partition.operations)
                 .sum(),
             throttled: partitions.iter().map(|partition| partition.throttled).sum(),
-            warnings: limits::warnings(&insight),
+            warnings: limits::warnings(&insight, &large_keys),
             throughput: insight.throughput.map(ShownThroughput::of),
             partitions: partitions.iter().map(ShownPartition::of).collect(),
             hot_keys: insight.hot_keys.into_iter().map(ShownHotKey::of).collect(),
-            large_keys: insight
-                .large_keys
-                .into_iter()
-                .map(ShownLargeKey::of)
-                .collect(),
+            large_keys: large_keys.into_iter().map(ShownLargeKey::of).collect(),
             api: insight.name.api,
             database: insight.name.database,
             container: insight.name.container,

@@ -1,7 +1,7 @@
 //! What comes near a limit, in words.
 
 use serde::Serialize;
-use tessera_core::insight::Insight;
+use tessera_core::insight::{Insight, LargeKey};
 
 /// From this part of a limit on there is a warning.
 const WARN_FROM: f64 = 0.7;
@@ -16,8 +16,17 @@ pub(crate) struct Warning {
     message: String,
 }
 
+/// Whether a container holds enough in one place for a logical partition that is near its limit.
+pub(crate) fn may_hold_large_key(insight: &Insight) -> bool {
+    let mut sizes = insight
+        .partitions
+        .iter()
+        .map(|it| gib(it.statistics.tally.bytes));
+    sizes.any(|size| size >= WARN_FROM * LOGICAL_LIMIT_GIB)
+}
+
 /// All that is near a limit in a container.
-pub(crate) fn warnings(insight: &Insight) -> Vec<Warning> {
+pub(crate) fn warnings(insight: &Insight, large_keys: &[LargeKey]) -> Vec<Warning> {
     let physical = gib(insight.max_partition_bytes);
     let mut warnings = Vec::new();
     for partition in &insight.partitions {
@@ -44,7 +53,7 @@ pub(crate) fn warnings(insight: &Insight) -> Vec<Warning> {
             ));
         }
     }
-    for large in &insight.large_keys {
+    for large in large_keys {
         let size = gib(large.tally.bytes);
         if size >= WARN_FROM * LOGICAL_LIMIT_GIB {
             warnings.push(Warning {
