@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::catalog::{Catalog, KeyspaceEntry, Relation};
-use crate::error::{CqlError, Result};
+use crate::error::{CqlError, Result, refuse};
 use crate::schema::{
     Table, describe_index, describe_keyspace, describe_table, describe_type, describe_view,
 };
@@ -387,8 +387,4 @@ fn sorted_types(entry: &KeyspaceEntry) -> Vec<&UserType> {
 fn missing(what: &str, entry: &KeyspaceEntry, name: &str) -> CqlError {
     let keyspace = &entry.keyspace.name;
     CqlError::invalid(format!("{what} '{name}' not found in '{keyspace}'"))
-}
-
-fn refuse<T>(words: impl Into<String>) -> Result<T> {
-    Err(CqlError::invalid(words))
 }

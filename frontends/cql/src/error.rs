@@ -113,3 +113,8 @@ pub(crate) struct Failure {
     pub(crate) address: std::net::IpAddr,
     pub(crate) reason: u16,
 }
+
+/// Refuses a statement that cannot be right, in these words.
+pub(crate) fn refuse<T>(words: impl Into<String>) -> Result<T> {
+    Err(CqlError::invalid(words))
+}

@@ -8,7 +8,7 @@ use crate::auth::{self, Manager};
 use crate::catalog::Catalog;
 use crate::define;
 use crate::describe;
-use crate::error::{CqlError, Result};
+use crate::error::{CqlError, Result, refuse};
 use crate::execute::{self, Context, Outcome};
 use crate::failure::Failure;
 use crate::plan::{self, Plan};
@@ -349,8 +349,4 @@ fn dropped(statement: &Statement, keyspace: Option<&str>) -> Option<Resource> {
         }
         _ => None,
     }
-}
-
-fn refuse<T>(words: impl Into<String>) -> Result<T> {
-    Err(CqlError::invalid(words))
 }

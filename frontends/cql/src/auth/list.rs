@@ -7,7 +7,7 @@ use super::manage::{Managed, Manager, VOID};
 use super::resource::{chain, complete, key, shown};
 use super::role::Role;
 use super::roles::{RoleMap, with_granted};
-use crate::error::{CqlError, Result};
+use crate::error::{Result, refuse};
 use crate::statement::{ListPermissions, Permission, Resource};
 use crate::types::{DataType, Native, serialize_map};
 use crate::wire::{ColumnSpec, Metadata, ResultBody, Rows};
@@ -179,8 +179,4 @@ fn listed(rows: Rows) -> Managed {
         return VOID;
     }
     (ResultBody::Rows(rows), Vec::new())
-}
-
-fn refuse<T>(words: impl Into<String>) -> Result<T> {
-    Err(CqlError::invalid(words))
 }

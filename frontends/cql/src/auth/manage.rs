@@ -5,7 +5,7 @@ use super::password;
 use super::resource::{applicable, complete, is_there, key, shown};
 use super::role::Role;
 use super::roles::{RoleMap, with_granted};
-use crate::error::{CqlError, Result};
+use crate::error::{Result, refuse};
 use crate::service::Service;
 use crate::statement::{Access, Permission, Resource, RoleOptions};
 use crate::wire::ResultBody;
@@ -433,8 +433,4 @@ fn warned(
         .map(|permission| permission.name())
         .collect();
     (ResultBody::Void, vec![words(names.join(", "))])
-}
-
-fn refuse<T>(words: impl Into<String>) -> Result<T> {
-    Err(CqlError::invalid(words))
 }

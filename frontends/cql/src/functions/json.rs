@@ -1,8 +1,10 @@
 //! `to_json` and `from_json`, and the values in the text of INSERT JSON.
 
+use std::borrow::Cow;
+
 use super::json_value::Json;
 use super::{Call, Pattern, Returns, Row};
-use crate::error::{CqlError, Result};
+use crate::error::{CqlError, Result, refuse};
 use crate::types::{
     DataType, Native, UserType, compare, parse_native, serialize_list, serialize_map,
     serialize_tuple, serialize_vector, to_json,
@@ -105,10 +107,6 @@ fn value(data_type: &DataType, json: &Json) -> Result<Option<Vec<u8>>> {
     }))
 }
 
-fn refuse<T>(words: impl Into<String>) -> Result<T> {
-    Err(CqlError::invalid(words))
-}
-
 fn expected<T>(what: &str, json: &Json) -> Result<T> {
     refuse(format!(
         "Expected {what}, but got a {}: {json}",
@@ -116,19 +114,20 @@ fn expected<T>(what: &str, json: &Json) -> Result<T> {
     ))
 }
 
+/// A text may hold a list or an object, as keys of maps do: what it holds, or else the value
+/// itself.
+fn unpacked(json: &Json) -> Cow<'_, Json> {
+    let inner = match json {
+        Json::String(text) => Json::parse(text),
+        _ => None,
+    };
+    inner.map_or(Cow::Borrowed(json), Cow::Owned)
+}
+
 fn elements(element: &DataType, json: &Json, what: &str) -> Result<Vec<Vec<u8>>> {
-    let text;
-    let values = match json {
-        Json::List(values) => values,
-        // A text may hold the list: so keys of maps are written.
-        Json::String(inner) => match Json::parse(inner) {
-            Some(Json::List(values)) => {
-                text = values;
-                &text
-            }
-            _ => return expected(&format!("a {what}"), json),
-        },
-        _ => return expected(&format!("a {what}"), json),
+    let unpacked = unpacked(json);
+    let Json::List(values) = &*unpacked else {
+        return expected(&format!("a {what}"), json);
     };
     let mut elements = Vec::with_capacity(values.len());
     for json in values {
@@ -141,17 +140,9 @@ fn elements(element: &DataType, json: &Json, what: &str) -> Result<Vec<Vec<u8>>>
 }
 
 fn map_value(key: &DataType, value_type: &DataType, json: &Json) -> Result<Vec<u8>> {
-    let parsed;
-    let entries = match json {
-        Json::Object(entries) => entries,
-        Json::String(inner) => match Json::parse(inner) {
-            Some(Json::Object(entries)) => {
-                parsed = entries;
-                &parsed
-            }
-            _ => return expected("a map", json),
-        },
-        _ => return expected("a map", json),
+    let unpacked = unpacked(json);
+    let Json::Object(entries) = &*unpacked else {
+        return expected("a map", json);
     };
     let mut pairs: Vec<(Vec<u8>, Vec<u8>)> = Vec::with_capacity(entries.len());
     for (name, json) in entries {
@@ -167,17 +158,9 @@ fn map_value(key: &DataType, value_type: &DataType, json: &Json) -> Result<Vec<u
 }
 
 fn tuple_value(types: &[DataType], json: &Json) -> Result<Vec<u8>> {
-    let parsed;
-    let values = match json {
-        Json::List(values) => values,
-        Json::String(inner) => match Json::parse(inner) {
-            Some(Json::List(values)) => {
-                parsed = values;
-                &parsed
-            }
-            _ => return expected("a list representation of a tuple", json),
-        },
-        _ => return expected("a list representation of a tuple", json),
+    let unpacked = unpacked(json);
+    let Json::List(values) = &*unpacked else {
+        return expected("a list representation of a tuple", json);
     };
     if values.len() > types.len() {
         return refuse(format!(
@@ -200,17 +183,9 @@ fn tuple_value(types: &[DataType], json: &Json) -> Result<Vec<u8>> {
 }
 
 fn user_value(definition: &UserType, json: &Json) -> Result<Vec<u8>> {
-    let parsed;
-    let entries = match json {
-        Json::Object(entries) => entries,
-        Json::String(inner) => match Json::parse(inner) {
-            Some(Json::Object(entries)) => {
-                parsed = entries;
-                &parsed
-            }
-            _ => return expected("a map", json),
-        },
-        _ => return expected("a map", json),
+    let unpacked = unpacked(json);
+    let Json::Object(entries) = &*unpacked else {
+        return expected("a map", json);
     };
     let mut components: Vec<Option<Vec<u8>>> = vec![None; definition.fields.len()];
     for (name, json) in entries {

@@ -269,10 +269,7 @@ pub(super) fn grant(input: Tokens<'_>) -> Read<'_, Statement> {
         let (input, to) = role_name(input)?;
         return done(input, Access::GrantRole { role, to });
     }
-    let (input, permissions) = permissions(input)?;
-    let (input, ()) = keyword("on").parse(input)?;
-    let (input, resource) = resource(input)?;
-    let permissions = applicable(input, permissions, &resource)?.1;
+    let (input, (permissions, resource)) = permissions_on(input)?;
     let (input, ()) = keyword("to").parse(input)?;
     let (input, role) = role_name(input)?;
     done(
@@ -292,10 +289,7 @@ pub(super) fn revoke(input: Tokens<'_>) -> Read<'_, Statement> {
         let (input, from) = role_name(input)?;
         return done(input, Access::RevokeRole { role, from });
     }
-    let (input, permissions) = permissions(input)?;
-    let (input, ()) = keyword("on").parse(input)?;
-    let (input, resource) = resource(input)?;
-    let permissions = applicable(input, permissions, &resource)?.1;
+    let (input, (permissions, resource)) = permissions_on(input)?;
     let (input, ()) = keyword("from").parse(input)?;
     let (input, role) = role_name(input)?;
     done(
@@ -371,6 +365,15 @@ fn permissions(input: Tokens<'_>) -> Read<'_, Vec<Permission>> {
         }
         None => no_choice(input),
     })(input)
+}
+
+/// Permissions, and the resource that they are on.
+fn permissions_on(input: Tokens<'_>) -> Read<'_, (Vec<Permission>, Resource)> {
+    let (input, permissions) = permissions(input)?;
+    let (input, ()) = keyword("on").parse(input)?;
+    let (input, resource) = resource(input)?;
+    let (input, permissions) = applicable(input, permissions, &resource)?;
+    Ok((input, (permissions, resource)))
 }
 
 /// Those of the permissions that can be had on this kind of resource.

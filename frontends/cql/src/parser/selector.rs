@@ -4,10 +4,9 @@ use nom::Parser;
 
 use super::mistake::{Read, expected, no_choice};
 use super::name::{data_type, function_name, is_function_call, is_name, name, native_type};
-use super::term::{constant, following, marker, operator, term};
+use super::term::{PRODUCTS, SUMS, chain, constant, following, marker, term};
 use super::tokens::{
-    Tokens, after_keyword, count_operation, deeper, keyword, list, list_between,
-    list_in_parentheses, symbol,
+    Tokens, after_keyword, deeper, keyword, list, list_between, list_in_parentheses, symbol,
 };
 use crate::statement::{Arithmetic, ColumnTime, Selection, Selector};
 
@@ -26,31 +25,11 @@ pub(super) fn selection(input: Tokens<'_>) -> Read<'_, Selection> {
 }
 
 pub(super) fn selector(input: Tokens<'_>) -> Read<'_, Selector> {
-    let (mut input, mut left) = product(input)?;
-    while let Some(operator) = operator(input, &[Arithmetic::Add, Arithmetic::Subtract]) {
-        count_operation(input)?;
-        let (rest, right) = product(input.skip(1))?;
-        left = operation(operator, left, right);
-        input = rest;
-    }
-    Ok((input, left))
+    chain(input, &SUMS, product, operation)
 }
 
-const PRODUCTS: [Arithmetic; 3] = [
-    Arithmetic::Multiply,
-    Arithmetic::Divide,
-    Arithmetic::Remainder,
-];
-
 fn product(input: Tokens<'_>) -> Read<'_, Selector> {
-    let (mut input, mut left) = group(input)?;
-    while let Some(operator) = operator(input, &PRODUCTS) {
-        count_operation(input)?;
-        let (rest, right) = group(input.skip(1))?;
-        left = operation(operator, left, right);
-        input = rest;
-    }
-    Ok((input, left))
+    chain(input, &PRODUCTS, group, operation)
 }
 
 fn operation(operator: Arithmetic, left: Selector, right: Selector) -> Selector {

@@ -19,7 +19,7 @@ use crate::statement::{Arithmetic, Constant, ConstantKind, Marker, Term};
 
 pub(super) fn term(input: Tokens<'_>) -> Read<'_, Term> {
     let (mut input, mut left) = product(input)?;
-    while let Some(operator) = operator(input, &[Arithmetic::Add, Arithmetic::Subtract]) {
+    while let Some(operator) = operator(input, &SUMS) {
         // `c = value + c` puts a column where a product should be.
         if is_name(input, 1) && !is_function_call(input.skip(1)) && !starts_term(input.skip(1)) {
             break;
@@ -32,18 +32,29 @@ pub(super) fn term(input: Tokens<'_>) -> Read<'_, Term> {
     Ok((input, left))
 }
 
-const PRODUCTS: [Arithmetic; 3] = [
+pub(super) const SUMS: [Arithmetic; 2] = [Arithmetic::Add, Arithmetic::Subtract];
+pub(super) const PRODUCTS: [Arithmetic; 3] = [
     Arithmetic::Multiply,
     Arithmetic::Divide,
     Arithmetic::Remainder,
 ];
 
 fn product(input: Tokens<'_>) -> Read<'_, Term> {
-    let (mut input, mut left) = group(input)?;
-    while let Some(operator) = operator(input, &PRODUCTS) {
+    chain(input, &PRODUCTS, group, operation)
+}
+
+/// Operands with some of these operators between them, joined from the left.
+pub(super) fn chain<'t, T>(
+    input: Tokens<'t>,
+    operators: &[Arithmetic],
+    operand: fn(Tokens<'t>) -> Read<'t, T>,
+    join: fn(Arithmetic, T, T) -> T,
+) -> Read<'t, T> {
+    let (mut input, mut left) = operand(input)?;
+    while let Some(operator) = operator(input, operators) {
         count_operation(input)?;
-        let (rest, right) = group(input.skip(1))?;
-        left = operation(operator, left, right);
+        let (rest, right) = operand(input.skip(1))?;
+        left = join(operator, left, right);
         input = rest;
     }
     Ok((input, left))
@@ -59,7 +70,7 @@ fn operation(operator: Arithmetic, left: Term, right: Term) -> Term {
 }
 
 /// The operator that comes next, if it is one of these.
-pub(super) fn operator(input: Tokens<'_>, operators: &[Arithmetic]) -> Option<Arithmetic> {
+fn operator(input: Tokens<'_>, operators: &[Arithmetic]) -> Option<Arithmetic> {
     let text = &input
         .ahead(0)
         .filter(|token| token.kind == TokenKind::Symbol)?

@@ -4,14 +4,10 @@ use super::modify::How;
 use super::restriction::receiver;
 use super::selection::field_of;
 use super::typing::{Planner, Receiver};
-use crate::error::{CqlError, Result};
+use crate::error::{Result, refuse};
 use crate::schema::Column;
 use crate::statement::{Deletion, Operation, Term};
 use crate::types::{DataType, Native};
-
-fn refuse<T>(words: impl Into<String>) -> Result<T> {
-    Err(CqlError::invalid(words))
-}
 
 pub(super) fn assignment_of(
     planner: &mut Planner<'_>,

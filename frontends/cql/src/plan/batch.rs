@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::expression::Expression;
 use super::modify::Modification;
 use super::{Scope, typing::Planner};
-use crate::error::{CqlError, Result};
+use crate::error::{Result, refuse};
 use crate::schema::{Table, TableOptions, Types};
 use crate::statement::{self, BatchType};
 use crate::types::Native;
@@ -16,10 +16,6 @@ use crate::wire::ColumnSpec;
 pub(crate) struct Batch {
     pub(crate) timestamp: Option<Expression>,
     pub(crate) modifications: Vec<Arc<Modification>>,
-}
-
-fn refuse<T>(words: impl Into<String>) -> Result<T> {
-    Err(CqlError::invalid(words))
 }
 
 pub(super) fn batch(

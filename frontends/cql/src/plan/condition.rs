@@ -4,7 +4,7 @@ use super::expression::Expression;
 use super::restriction::{Choice, receiver};
 use super::selection::field_of;
 use super::typing::{Planner, Receiver, find_column};
-use crate::error::{CqlError, Result};
+use crate::error::{Result, refuse};
 use crate::schema::{Column, ColumnKind, Table};
 use crate::statement::{self, Comparator, If, InValues, Place, Term};
 use crate::types::{DataType, Native};
@@ -56,10 +56,6 @@ impl Condition {
             Self::Always | Self::Exists | Self::NotExists => false,
         }
     }
-}
-
-fn refuse<T>(words: impl Into<String>) -> Result<T> {
-    Err(CqlError::invalid(words))
 }
 
 impl Planner<'_> {
@@ -148,22 +144,7 @@ impl Planner<'_> {
         value: &Term,
     ) -> Result<ColumnCondition> {
         let (column, found) = self.condition_column(name)?;
-        let data_type = match (&found.data_type, is_key) {
-            (DataType::Map { key, .. }, true) => key,
-            (DataType::Map { value, .. }, false) => value,
-            (DataType::List { element, .. } | DataType::Set { element, .. }, false) => element,
-            (_, true) => {
-                return refuse(format!("Cannot use CONTAINS KEY on non-map column {name}"));
-            }
-            (_, false) => {
-                return refuse(format!(
-                    "Cannot use CONTAINS on non-collection column {name}"
-                ));
-            }
-        };
-        let word = if is_key { "key" } else { "value" };
-        let name = &format!("{word}({name})");
-        let value = self.term(value, Receiver { name, data_type })?;
+        let value = self.contained(&found, is_key, value)?;
         Ok(ColumnCondition {
             column,
             part: None,

@@ -10,7 +10,7 @@ use super::target::set_where;
 use super::typing::{Planner, find_column};
 use super::view::FollowingView;
 use crate::catalog::Relation;
-use crate::error::{CqlError, Result};
+use crate::error::{Result, refuse};
 use crate::schema::{ColumnKind, Table};
 use crate::statement::{self, Deletion, Term, Using, quoted};
 use crate::types::Native;
@@ -77,10 +77,6 @@ pub(crate) enum How {
     Delete,
     DeleteElement(Expression),
     DeleteField(usize),
-}
-
-fn refuse<T>(words: impl Into<String>) -> Result<T> {
-    Err(CqlError::invalid(words))
 }
 
 impl Modification {

@@ -1,14 +1,10 @@
 //! Relations that cannot be, alone or together with others on the same columns.
 
 use super::restriction::{ClusteringTest, Restrictions, Test};
-use crate::error::{CqlError, Result};
+use crate::error::{Result, refuse};
 use crate::schema::{Column, Table};
 use crate::statement::{Comparator, Term, quoted};
 use crate::types::{DataType, Native};
-
-fn refuse<T>(words: impl Into<String>) -> Result<T> {
-    Err(CqlError::invalid(words))
-}
 
 pub(super) fn check_comparison(
     column: &Column,

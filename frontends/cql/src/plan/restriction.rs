@@ -3,7 +3,7 @@
 use super::expression::Expression;
 use super::repeats::{check_comparison, check_multi_cell, check_repeats};
 use super::typing::{Planner, Receiver, find_column};
-use crate::error::{CqlError, Result};
+use crate::error::{Result, refuse};
 use crate::schema::{Column, ColumnKind, Table};
 use crate::statement::{Comparator, InValues, Relation, Term, quoted};
 use crate::types::{DataType, Native};
@@ -217,7 +217,13 @@ impl Planner<'_> {
         Ok(Test::Entry(key, comparator, value))
     }
 
-    fn contains(&mut self, column: &Column, is_key: bool, value: &Term) -> Result<Test> {
+    /// What a collection shall contain, as a key or as a value.
+    pub(super) fn contained(
+        &mut self,
+        column: &Column,
+        is_key: bool,
+        value: &Term,
+    ) -> Result<Expression> {
         let name = &column.name;
         let data_type = match (&column.data_type, is_key) {
             (DataType::Map { key, .. }, true) => key,
@@ -232,9 +238,13 @@ impl Planner<'_> {
                 ));
             }
         };
-        let words = if is_key { "key" } else { "value" };
-        let name = &format!("{words}({name})");
-        let value = self.term(value, Receiver { name, data_type })?;
+        let word = if is_key { "key" } else { "value" };
+        let name = &format!("{word}({name})");
+        self.term(value, Receiver { name, data_type })
+    }
+
+    fn contains(&mut self, column: &Column, is_key: bool, value: &Term) -> Result<Test> {
+        let value = self.contained(column, is_key, value)?;
         Ok(if is_key {
             Test::ContainsKey(value)
         } else {
@@ -468,10 +478,6 @@ fn tuple_type(columns: &[Column]) -> DataType {
             .map(|column| column.data_type.clone())
             .collect(),
     )
-}
-
-fn refuse<T>(words: impl Into<String>) -> Result<T> {
-    Err(CqlError::invalid(words))
 }
 
 /// Whether a column is a clustering column, and its place among them.

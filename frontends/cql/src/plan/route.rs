@@ -4,7 +4,7 @@ use super::restriction::{
     Choice, ClusteringStep, ClusteringTest, Filter, Restrictions, Test, TokenRange,
     clustering_place,
 };
-use crate::error::{CqlError, Result};
+use crate::error::{Result, refuse};
 use crate::schema::{ColumnKind, Index, Table};
 use crate::statement::{Comparator, IndexTargetKind};
 
@@ -129,10 +129,6 @@ impl Sorted {
             .chain(&self.clustering)
             .chain(&self.others)
     }
-}
-
-fn refuse<T>(words: impl Into<String>) -> Result<T> {
-    Err(CqlError::invalid(words))
 }
 
 /// The values that a column must have one of, if a filter says so.

@@ -8,7 +8,7 @@ use super::route::{Partitions, Route, route};
 use super::selection::{Selection, columns_of, text};
 use super::typing::{Planner, find_column};
 use crate::catalog::Relation;
-use crate::error::{CqlError, Result};
+use crate::error::{Result, refuse};
 use crate::functions::Aggregate;
 use crate::schema::{ColumnKind, Table};
 use crate::statement::{self, Direction, Selector};
@@ -43,10 +43,6 @@ impl Select {
     pub(crate) fn table(&self) -> &Table {
         &self.relation.table
     }
-}
-
-fn refuse<T>(words: impl Into<String>) -> Result<T> {
-    Err(CqlError::invalid(words))
 }
 
 /// Plans a SELECT on this table.

@@ -3,12 +3,8 @@
 use super::modify::{Kind, Modification, key_count};
 use super::restriction::{ClusteringTest, Filter, Restrictions, clustering_place};
 use super::route::{check_clustering, choice_of, take_prefix};
-use crate::error::{CqlError, Result};
+use crate::error::{Result, refuse};
 use crate::schema::Table;
-
-fn refuse<T>(words: impl Into<String>) -> Result<T> {
-    Err(CqlError::invalid(words))
-}
 
 /// The rows of an UPDATE or a DELETE: by their whole keys, or for DELETE by a part of them.
 pub(super) fn set_where(

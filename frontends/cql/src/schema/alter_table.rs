@@ -3,7 +3,7 @@
 use super::create_table::check_nested;
 use super::create_view::relation_text;
 use super::{Column, ColumnKind, Table, Types, View, resolve_type};
-use crate::error::{CqlError, Result};
+use crate::error::{CqlError, Result, refuse};
 use crate::parser::parse;
 use crate::statement::{AlterTableAction, ColumnDefinition, Relation, Statement};
 use crate::types::DataType;
@@ -289,10 +289,6 @@ fn columns_of(relation: &mut Relation) -> Vec<&mut String> {
         | Relation::Token { columns, .. } => columns.iter_mut().collect(),
         Relation::IndexExpression { .. } => Vec::new(),
     }
-}
-
-fn refuse<T>(words: impl Into<String>) -> Result<T> {
-    Err(CqlError::invalid(words))
 }
 
 #[cfg(test)]

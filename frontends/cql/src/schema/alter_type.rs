@@ -3,7 +3,7 @@
 
 use super::resolve::check_field;
 use super::{Types, resolve_type};
-use crate::error::{CqlError, Result};
+use crate::error::{Result, refuse};
 use crate::statement::{AlterTypeAction, quoted};
 use crate::types::{DataType, UserType};
 
@@ -142,10 +142,6 @@ pub(crate) fn fields_with_type(user_type: &UserType, changed: &UserType) -> User
             .collect(),
         ..user_type.clone()
     }
-}
-
-fn refuse<T>(words: impl Into<String>) -> Result<T> {
-    Err(CqlError::invalid(words))
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! CREATE INDEX: the index that a statement defines on a table, or why it cannot be.
 
 use super::{Column, ColumnKind, Index, Table};
-use crate::error::{CqlError, Result};
+use crate::error::{CqlError, Result, refuse};
 use crate::statement::{CreateIndex, IndexTarget, IndexTargetKind, PropertyValue};
 use crate::types::{DataType, Native};
 
@@ -160,10 +160,6 @@ fn options(create: &CreateIndex) -> Result<Vec<(String, String)>> {
         return refuse("Cannot specify options for a non-CUSTOM index");
     }
     Ok(options)
-}
-
-fn refuse<T>(words: impl Into<String>) -> Result<T> {
-    Err(CqlError::invalid(words))
 }
 
 #[cfg(test)]

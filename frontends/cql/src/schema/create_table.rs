@@ -2,7 +2,7 @@
 
 use super::resolve::resolve_type;
 use super::{Column, ColumnKind, Table, TableOptions, Types, check_name};
-use crate::error::{CqlError, Result};
+use crate::error::{Result, refuse};
 use crate::statement::{CreateTable, Direction, PrimaryKey};
 use crate::types::{DataType, Native};
 
@@ -235,10 +235,6 @@ fn check_others(columns: &[Column], key: &PrimaryKey, options: &TableOptions) ->
         return refuse("Cannot set default_time_to_live on a table with counters");
     }
     Ok(())
-}
-
-fn refuse<T>(words: impl Into<String>) -> Result<T> {
-    Err(CqlError::invalid(words))
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use super::create_table::check_key_type;
 use super::{Column, ColumnKind, Table, TableOptions, View, check_name};
-use crate::error::{CqlError, Result};
+use crate::error::{CqlError, Result, refuse};
 use crate::statement::{
     CreateView, Direction, InValues, Relation, Selection, Selector, Term, quoted,
 };
@@ -294,10 +294,6 @@ pub(super) fn relation_text(relation: &Relation) -> String {
         }
         Relation::IndexExpression { index, value } => format!("expr({}, {value})", quoted(index)),
     }
-}
-
-fn refuse<T>(words: impl Into<String>) -> Result<T> {
-    Err(CqlError::invalid(words))
 }
 
 #[cfg(test)]

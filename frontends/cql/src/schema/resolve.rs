@@ -1,7 +1,7 @@
 //! Types as statements write them become types as a schema holds them.
 
 use super::Types;
-use crate::error::{CqlError, Result};
+use crate::error::{CqlError, Result, refuse};
 use crate::statement::{CreateType, QualifiedName, RawType};
 use crate::types::{DataType, Native, UserType};
 
@@ -168,10 +168,6 @@ pub(super) fn check_field(data_type: &DataType) -> Result<()> {
         return refuse("A user type cannot contain non-frozen UDTs");
     }
     Ok(())
-}
-
-fn refuse<T>(words: impl Into<String>) -> Result<T> {
-    Err(CqlError::invalid(words))
 }
 
 #[cfg(test)]
