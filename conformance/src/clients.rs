@@ -55,6 +55,23 @@ impl Client {
         Ok(Self { command })
     }
 
+    /// A program of the package `clients/rust`, with the crates of its `Cargo.lock`.
+    pub fn rust(program: &str) -> Result<Self, Error> {
+        let folder = source("rust");
+        let lock = folder.join("Cargo.lock");
+        let version = run(Command::new("rustc").arg("--version"))?;
+        let target = installed("rust", &[&lock], &version, |_| Ok(String::new()))?;
+        let mut cargo = Command::new("cargo");
+        cargo.args(["build", "--release", "--locked", "--quiet", "--bin", program]);
+        // Settings of the build that started us are not for this one.
+        cargo.env_remove("CARGO_ENCODED_RUSTFLAGS").env_remove("RUSTFLAGS");
+        cargo.arg("--manifest-path").arg(folder.join("Cargo.toml"));
+        run(cargo.arg("--target-dir").arg(&target))?;
+        Ok(Self {
+            command: Command::new(target.join("release").join(program)),
+        })
+    }
+
     /// The script `walk` of a folder.
     pub fn script(folder: &str) -> Self {
         Self {

@@ -52,3 +52,23 @@ fn python_driver() -> Result<(), Error> {
 fn python_driver_over_tls() -> Result<(), Error> {
     walk_guarded(Client::python("cql/python")?)
 }
+
+#[test]
+fn rust_scylla_driver() -> Result<(), Error> {
+    walk_plain(Client::rust("scylla")?)
+}
+
+#[test]
+fn rust_scylla_driver_over_tls() -> Result<(), Error> {
+    walk_guarded(Client::rust("scylla")?)
+}
+
+#[test]
+fn rust_cdrs_driver() -> Result<(), Error> {
+    walk_plain(Client::rust("cdrs")?)
+}
+
+#[test]
+fn rust_cdrs_driver_over_tls() -> Result<(), Error> {
+    walk_guarded(Client::rust("cdrs")?)
+}

@@ -57,6 +57,16 @@ fn node_driver_over_tls() -> Result<(), Error> {
 }
 
 #[test]
+fn rust_driver() -> Result<(), Error> {
+    walk_plain(Client::rust("mongo")?)
+}
+
+#[test]
+fn rust_driver_over_tls() -> Result<(), Error> {
+    walk_guarded(Client::rust("mongo")?, "zstd,zlib")
+}
+
+#[test]
 fn mongosh() -> Result<(), Error> {
     walk_plain(Client::node("mongo/mongosh")?)
 }
