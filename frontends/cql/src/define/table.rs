@@ -59,7 +59,7 @@ pub(super) async fn create(definer: &Definer<'_>, create: &CreateTable) -> Done 
 }
 
 /// The id that the statement gives, as DESCRIBE WITH INTERNALS prints it.
-fn given_id(properties: &Properties) -> Result<Option<[u8; 16]>> {
+pub(super) fn given_id(properties: &Properties) -> Result<Option<[u8; 16]>> {
     let given = properties.iter().find(|(name, _)| name == "id");
     let Some((_, value)) = given else {
         return Ok(None);

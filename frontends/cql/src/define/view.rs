@@ -5,6 +5,7 @@ use tessera_core::Error;
 use tessera_core::definition::NewContainer;
 
 use super::change::place;
+use super::table::given_id;
 use super::{Definer, Done, changed, nothing, nothing_there, refuse};
 use crate::catalog::{Relation, keyspace_of};
 use crate::execute::build_view;
@@ -42,7 +43,10 @@ pub(super) async fn create(definer: &Definer<'_>, create: &CreateView) -> Done {
         return nothing();
     }
     check_base(base, name)?;
-    let id = time_uuid(definer.service.store.clock());
+    let id = match given_id(&create.properties)? {
+        Some(id) => id,
+        None => time_uuid(definer.service.store.clock()),
+    };
     let view = create_view(create, &base.table, id)?;
     let new = NewContainer {
         schema: Bytes::from(schema::Relation::View(view).encode()?),

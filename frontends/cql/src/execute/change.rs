@@ -24,8 +24,6 @@ pub(super) struct Stamp {
 
 /// The longest value of a cell.
 const VALUE_LIMIT: usize = 2 << 20;
-/// The longest key of a map and element of a set.
-const PATH_LIMIT: usize = 65_535;
 
 impl Stamp {
     pub(super) fn cell(&self, value: impl Into<Vec<u8>>) -> Cell {
@@ -221,14 +219,12 @@ impl Target<'_> {
             }
             DataType::Set { .. } => {
                 for element in list_elements(value, "set")? {
-                    check_path(column, element)?;
                     let cell = self.stamp.cell(Vec::new());
                     self.put(column, Content::element(element, cell));
                 }
             }
             DataType::Map { .. } => {
                 for (key, value) in map_entries(value)? {
-                    check_path(column, key)?;
                     let cell = self.stamp.cell(value);
                     self.put(column, Content::element(key, cell));
                 }
@@ -264,7 +260,6 @@ impl Target<'_> {
 
     fn set_element(&mut self, column: &Column, key: &[u8], value: Option<&[u8]>) -> Result<()> {
         let DataType::List { .. } = &column.data_type else {
-            check_path(column, key)?;
             self.put_part(column, key.to_vec(), value);
             return Ok(());
         };
@@ -327,7 +322,7 @@ fn required<'a>(scope: &Scope<'a>, key: &'a Expression, column: &Column) -> Resu
         _ => "set element",
     };
     if scope.is_unset(key) {
-        return Err(CqlError::invalid(format!("Invalid unset {what}")));
+        return Err(CqlError::invalid(format!("Invalid unset value for {what}")));
     }
     scope
         .evaluate(key)?
@@ -342,16 +337,5 @@ fn check_size(column: &Column, value: &[u8]) -> Result<()> {
         "Value of column {} of {} bytes is larger than the limit of {VALUE_LIMIT}",
         column.name,
         value.len()
-    )))
-}
-
-fn check_path(column: &Column, path: &[u8]) -> Result<()> {
-    if path.len() <= PATH_LIMIT {
-        return Ok(());
-    }
-    Err(CqlError::invalid(format!(
-        "Key length of {} in column {} is longer than maximum of {PATH_LIMIT}",
-        path.len(),
-        column.name
     )))
 }

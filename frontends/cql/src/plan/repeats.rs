@@ -90,22 +90,33 @@ pub(super) fn check_repeats(table: &Table, restrictions: &Restrictions) -> Resul
                         lower: other_lower,
                         upper: other_upper,
                     },
-                ) => {
-                    (lower.is_some() && other_lower.is_some())
-                        || (upper.is_some() && other_upper.is_some())
-                }
-                _ => false,
+                ) => match (lower, other_lower, upper, other_upper) {
+                    (Some(_), Some(_), ..) => Some("start"),
+                    (_, _, Some(_), Some(_)) => Some("end"),
+                    _ => None,
+                },
+                _ => None,
             };
-            if overlaps && (!are_slices || same_end) {
-                let column = name(first + step.start.max(other.start));
-                return refuse(if same_end {
-                    format!("More than one restriction was found for the start bound on {column}")
-                } else {
-                    format!(
-                        "{column} cannot be restricted by more than one relation if it includes \
-                         an Equal"
-                    )
-                });
+            if !overlaps {
+                continue;
+            }
+            let column = name(first + step.start.max(other.start));
+            if let Some(end) = same_end {
+                return refuse(format!(
+                    "More than one restriction was found for the {end} bound on {column}"
+                ));
+            }
+            if !are_slices {
+                return refuse(format!(
+                    "{column} cannot be restricted by more than one relation if it includes an \
+                     Equal"
+                ));
+            }
+            if step.start != other.start {
+                return refuse(format!(
+                    "Column \"{column}\" cannot be restricted by two inequalities not starting \
+                     with the same column"
+                ));
             }
         }
     }

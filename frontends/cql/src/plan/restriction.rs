@@ -2,6 +2,7 @@
 
 use super::expression::Expression;
 use super::repeats::{check_comparison, check_multi_cell, check_repeats};
+use super::route::slice_of;
 use super::typing::{Planner, Receiver, find_column};
 use crate::error::{Result, refuse};
 use crate::schema::{Column, ColumnKind, Table};
@@ -96,6 +97,7 @@ impl Planner<'_> {
         for relation in relations {
             self.relation(relation, &mut restrictions)?;
         }
+        restrictions.join_slices(self.table);
         check_repeats(self.table, &restrictions)?;
         Ok(restrictions)
     }
@@ -155,7 +157,17 @@ impl Planner<'_> {
                 value,
             } => {
                 let step = self.compare_tuple(columns, *comparator, value)?;
-                out.together.push(step);
+                // A tuple of one is its value.
+                match (&step.test, step.count) {
+                    (ClusteringTest::EqualTuple(Tuple::Each(values)), 1) => {
+                        let first = self.table.partition_key().count();
+                        if let Some(value) = values.first() {
+                            let test = Test::Compare(Comparator::Equal, value.clone());
+                            out.push(first + step.start, test);
+                        }
+                    }
+                    _ => out.together.push(step),
+                }
             }
             Relation::InTuples { columns, values } => {
                 let step = self.in_tuples(columns, values)?;
@@ -205,6 +217,12 @@ impl Planner<'_> {
                 column.name
             ));
         };
+        if !column.data_type.is_multi_cell() {
+            return refuse(format!(
+                "Map-entry equality predicates on frozen map column {} are not supported",
+                column.name
+            ));
+        }
         if comparator != Comparator::Equal && comparator != Comparator::NotEqual {
             return refuse("Only EQ relations are supported on map entries");
         }
@@ -270,6 +288,10 @@ impl Planner<'_> {
         let is_all = keys
             .iter()
             .all(|key| columns.iter().any(|column| column == key));
+        let is_repeated = |(index, name)| columns.iter().take(index).any(|other| other == name);
+        if is_all && columns.iter().enumerate().any(is_repeated) {
+            return refuse("The token() function contains duplicate partition key components");
+        }
         if !is_all || columns.len() != keys.len() {
             return refuse(
                 "The token() function must be applied to all partition key components or none of \
@@ -347,8 +369,11 @@ impl Planner<'_> {
     ) -> Result<ClusteringStep> {
         let names = columns.join(", ");
         let relation = format!("({names}) {} {value}", comparator.symbol());
+        if comparator == Comparator::NotEqual {
+            return refuse(format!("Unsupported \"!=\" relation: {relation}"));
+        }
         let (start, found) = self.together(columns, &relation)?;
-        let values = self.tuple_values(value, &found)?;
+        let values = self.tuple_values(value, &found, false)?;
         let bound = |is_inclusive| {
             Some(Bound {
                 values: values.clone(),
@@ -356,10 +381,7 @@ impl Planner<'_> {
             })
         };
         let test = match comparator {
-            Comparator::Equal => ClusteringTest::EqualTuple(values),
-            Comparator::NotEqual => {
-                return refuse(format!("Unsupported \"!=\" relation: {relation}"));
-            }
+            Comparator::Equal | Comparator::NotEqual => ClusteringTest::EqualTuple(values),
             Comparator::Greater | Comparator::GreaterOrEqual => ClusteringTest::Slice {
                 lower: bound(comparator == Comparator::GreaterOrEqual),
                 upper: None,
@@ -390,7 +412,7 @@ impl Planner<'_> {
             InValues::Terms(terms) => {
                 let tuples: Result<Vec<Tuple>> = terms
                     .iter()
-                    .map(|term| self.tuple_values(term, &found))
+                    .map(|term| self.tuple_values(term, &found, true))
                     .collect();
                 ClusteringTest::InTuples(tuples?)
             }
@@ -402,10 +424,19 @@ impl Planner<'_> {
         })
     }
 
-    fn tuple_values(&mut self, value: &Term, columns: &[Column]) -> Result<Tuple> {
+    /// The values of a tuple for these columns, by itself or in a list of them.
+    fn tuple_values(&mut self, value: &Term, columns: &[Column], is_listed: bool) -> Result<Tuple> {
         match value {
             Term::Tuple(terms) => {
                 if terms.len() != columns.len() {
+                    // Too many values of an IN cannot be those of its list.
+                    if is_listed && terms.len() > columns.len() {
+                        return refuse(format!(
+                            "Invalid list literal for in({}): value {value} is not of type {}",
+                            names(columns).join(","),
+                            tuple_type(columns).freeze()
+                        ));
+                    }
                     return refuse(format!(
                         "Expected {} elements in value tuple, but got {}: {value}",
                         columns.len(),
@@ -421,8 +452,7 @@ impl Planner<'_> {
             }
             Term::Marker(marker) => {
                 let data_type = tuple_type(columns);
-                let names: Vec<&str> = columns.iter().map(|column| column.name.as_str()).collect();
-                let name = &format!("({})", names.join(","));
+                let name = &format!("({})", names(columns).join(","));
                 let receiver = Receiver {
                     name,
                     data_type: &data_type,
@@ -459,6 +489,23 @@ fn unsupported(relation: &Relation) -> String {
 }
 
 impl Restrictions {
+    /// A slice of one column beside a slice of several that begin with it bounds the same rows.
+    fn join_slices(&mut self, table: &Table) {
+        let is_slice = |step: &ClusteringStep| matches!(step.test, ClusteringTest::Slice { .. });
+        for filter in std::mem::take(&mut self.filters) {
+            let place = clustering_place(table, filter.column);
+            let mut together = self.together.iter();
+            let is_beside = together.any(|step| is_slice(step) && Some(step.start) == place);
+            match (place, slice_of(&filter)) {
+                (Some(start), Some(test)) if is_beside => {
+                    let count = 1;
+                    self.together.push(ClusteringStep { start, count, test });
+                }
+                _ => self.filters.push(filter),
+            }
+        }
+    }
+
     fn push(&mut self, column: usize, test: Test) {
         self.filters.push(Filter { column, test });
     }
@@ -469,6 +516,10 @@ pub(super) fn receiver(column: &Column) -> Receiver<'_> {
         name: &column.name,
         data_type: &column.data_type,
     }
+}
+
+fn names(columns: &[Column]) -> Vec<&str> {
+    columns.iter().map(|column| column.name.as_str()).collect()
 }
 
 fn tuple_type(columns: &[Column]) -> DataType {

@@ -3,6 +3,7 @@
 
 use super::constant::{typed_constant, untyped_constant};
 use super::expression::{Expression, Typed};
+use super::selection::text;
 use crate::error::{CqlError, Result};
 use crate::functions::{
     Aggregate, Argument, check_cast, is_assignable, is_number, operation_types, resolve,
@@ -151,11 +152,21 @@ impl<'a> Planner<'a> {
     }
 
     fn cast(&mut self, inner: &Selector, native: Native) -> Result<Typed> {
+        if matches!(inner, Selector::Marker(_)) {
+            let mut name = native.name().to_owned();
+            name.get_mut(..1).map(str::make_ascii_uppercase);
+            return Err(CqlError::invalid(format!(
+                "Ambiguous call to function system.castAs{name}: use type casts to disambiguate"
+            )));
+        }
         let inner = self.typed(inner, None)?;
         check_cast(&inner.data_type, native)?;
         let DataType::Native(from) = inner.data_type else {
             return Ok(inner);
         };
+        if from == native {
+            return Ok(inner);
+        }
         let expression = Expression::Cast(Box::new(inner.expression), from, native);
         Ok(Typed::new(expression, native))
     }
@@ -181,35 +192,35 @@ impl<'a> Planner<'a> {
         right: &Selector,
         want: Option<Receiver<'_>>,
     ) -> Result<Typed> {
+        let sides = (left, right);
         let is_open = |side: &Selector| matches!(side, Selector::Marker(_) | Selector::Null);
         // A marker is what the other side is, or what is wanted.
         let (left, right) = match (is_open(left), is_open(right)) {
             (false, false) => (self.typed(left, None)?, self.typed(right, None)?),
             (true, true) => (self.typed(left, want)?, self.typed(right, want)?),
             (true, false) => {
-                let right = self.typed(right, None)?;
-                let data_type = &right.data_type.clone();
-                let name = "arg0(_)";
-                (self.typed(left, Some(Receiver { name, data_type }))?, right)
+                let known = self.typed(right, None)?;
+                let open = open_type((left, right), operator, &known.data_type, want)?;
+                let (name, data_type) = ("arg0(_)", &open);
+                (self.typed(left, Some(Receiver { name, data_type }))?, known)
             }
             (false, true) => {
-                let left = self.typed(left, None)?;
-                let is_time = matches!(
-                    left.data_type,
-                    DataType::Native(Native::Timestamp | Native::Date)
-                );
-                let data_type = &if is_time {
-                    Native::Duration.into()
-                } else {
-                    left.data_type.clone()
-                };
-                let name = "arg1(_)";
+                let known = self.typed(left, None)?;
+                let open = open_type((left, right), operator, &known.data_type, want)?;
+                let (name, data_type) = ("arg1(_)", &open);
                 let right = self.typed(right, Some(Receiver { name, data_type }))?;
-                (left, right)
+                (known, right)
             }
         };
-        let (left_type, right_type, result) =
-            operation_types(operator, &left.data_type, &right.data_type)?;
+        let types = operation_types(operator, &left.data_type, &right.data_type);
+        let Some((left_type, right_type, result)) = types else {
+            return Err(CqlError::invalid(format!(
+                "the '{}' operation is not supported between {} and {}",
+                operator.symbol(),
+                text(sides.0),
+                text(sides.1)
+            )));
+        };
         let (DataType::Native(left_native), DataType::Native(right_native)) =
             (left_type, right_type)
         else {
@@ -286,8 +297,13 @@ impl<'a> Planner<'a> {
         let [argument] = arguments else {
             return Ok(None);
         };
-        if !self.has_rows || !crate::functions::is_aggregate(name) {
+        if !crate::functions::is_aggregate(name) {
             return Ok(None);
+        }
+        if !self.has_rows {
+            return Err(CqlError::invalid(
+                "Aggregation functions are not supported in the where clause",
+            ));
         }
         let inner = self.typed(argument, None)?;
         let mut is_nested = false;
@@ -320,8 +336,8 @@ impl<'a> Planner<'a> {
             .collect();
         if types.len() != arguments.len() {
             return Err(CqlError::invalid(format!(
-                "Invalid number of arguments in call to function token: {} required but {} \
-                 provided",
+                "Invalid number of arguments in call to function system.token: {} required but \
+                 {} provided",
                 types.len(),
                 arguments.len()
             )));
@@ -329,10 +345,21 @@ impl<'a> Planner<'a> {
         let mut components = Vec::with_capacity(types.len());
         for (index, (argument, data_type)) in arguments.iter().zip(&types).enumerate() {
             let name = &format!("arg{index}(token)");
-            components.push(
-                self.typed(argument, Some(Receiver { name, data_type }))?
-                    .expression,
-            );
+            let component = match argument {
+                Selector::Column(_) => {
+                    let typed = self.typed(argument, None)?;
+                    if !is_assignable(&typed.data_type, data_type) {
+                        return Err(CqlError::invalid(format!(
+                            "Type error: {} cannot be passed as argument {index} of function \
+                             system.token of type {data_type}",
+                            text(argument)
+                        )));
+                    }
+                    typed
+                }
+                _ => self.typed(argument, Some(Receiver { name, data_type }))?,
+            };
+            components.push(component.expression);
         }
         Ok(Typed::new(Expression::Token(components), Native::Bigint))
     }
@@ -360,6 +387,33 @@ impl<'a> Planner<'a> {
         let text = self.typed(argument, Some(Receiver { name, data_type }))?;
         let expression = Expression::FromJson(Box::new(text.expression), want.data_type.clone());
         Ok(Typed::new(expression, want.data_type.clone()))
+    }
+}
+
+/// The type of a marker in an operation, where the other side is of this type.
+fn open_type(
+    (left, right): (&Selector, &Selector),
+    operator: Arithmetic,
+    known: &DataType,
+    want: Option<Receiver<'_>>,
+) -> Result<DataType> {
+    use Native::{Date, Duration, Timestamp, Tinyint};
+    let wanted = want.map(|want| want.data_type);
+    let is_constant = |side: &Selector| matches!(side, Selector::Constant(_));
+    match (known, wanted) {
+        // Of times only durations are taken.
+        (DataType::Native(Timestamp | Date), _) => Ok(Duration.into()),
+        (DataType::Native(Duration), Some(time)) => Ok(time.clone()),
+        // A constant may be many types, and only one sum of them is so short.
+        (_, Some(DataType::Native(Tinyint))) => Ok(Tinyint.into()),
+        _ if is_constant(left) || is_constant(right) => Err(CqlError::invalid(format!(
+            "Ambiguous '{}' operation with args {} and {}: use type hint to disambiguate, example \
+             '(int) ?'",
+            operator.symbol(),
+            text(left),
+            text(right)
+        ))),
+        _ => Ok(known.clone()),
     }
 }
 
@@ -397,9 +451,9 @@ pub(super) fn function_text(name: &QualifiedName) -> String {
 }
 
 fn cannot_infer<T>(what: &Selector) -> Result<T> {
-    let text = super::selection::text(what);
+    let term = text(what);
     Err(CqlError::invalid(format!(
-        "Cannot infer type for term {text} in selection clause (try using a cast to force a type)"
+        "Cannot infer type for term {term} in selection clause (try using a cast to force a type)"
     )))
 }
 

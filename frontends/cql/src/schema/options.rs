@@ -5,6 +5,7 @@ use std::fmt::Display;
 
 use serde::{Deserialize, Serialize};
 
+use super::compaction::{compaction, usual as usual_compaction};
 use crate::error::{CqlError, Result};
 use crate::statement::{Properties, PropertyValue};
 
@@ -37,14 +38,7 @@ pub(crate) struct TableOptions {
     pub(crate) cosmos: Map,
 }
 
-const COMPACTION_PACKAGE: &str = "org.apache.cassandra.db.compaction";
 const COMPRESSION_PACKAGE: &str = "org.apache.cassandra.io.compress";
-const COMPACTIONS: [&str; 4] = [
-    "SizeTieredCompactionStrategy",
-    "LeveledCompactionStrategy",
-    "TimeWindowCompactionStrategy",
-    "UnifiedCompactionStrategy",
-];
 const COMPRESSIONS: [&str; 5] = [
     "LZ4Compressor",
     "SnappyCompressor",
@@ -66,7 +60,6 @@ fn map<const N: usize>(entries: [(&str, &str); N]) -> Map {
 
 impl Default for TableOptions {
     fn default() -> Self {
-        let size_tiered = format!("{COMPACTION_PACKAGE}.SizeTieredCompactionStrategy");
         let lz4 = format!("{COMPRESSION_PACKAGE}.LZ4Compressor");
         Self {
             additional_write_policy: "99p".to_owned(),
@@ -75,11 +68,7 @@ impl Default for TableOptions {
             caching: map([("keys", "ALL"), ("rows_per_partition", "NONE")]),
             cdc: false,
             comment: String::new(),
-            compaction: map([
-                ("class", &size_tiered),
-                ("max_threshold", "32"),
-                ("min_threshold", "4"),
-            ]),
+            compaction: usual_compaction(),
             compression: map([("chunk_length_in_kb", "16"), ("class", &lz4)]),
             crc_check_chance: 1.0,
             default_time_to_live: 0,
@@ -249,7 +238,7 @@ fn decimal(number: f64) -> String {
     format!("{number:?}")
 }
 
-fn refuse_unless(is_right: bool, words: impl FnOnce() -> String) -> Result<()> {
+pub(super) fn refuse_unless(is_right: bool, words: impl FnOnce() -> String) -> Result<()> {
     if is_right {
         Ok(())
     } else {
@@ -365,7 +354,7 @@ fn caching(entries: &[(String, String)]) -> Result<Map> {
 }
 
 /// The class of an option in full, or what is wrong with it.
-fn class(
+pub(super) fn class(
     what: &str,
     entries: &[(String, String)],
     package: &str,
@@ -397,18 +386,6 @@ fn class(
         "compaction" => format!("Unable to find compaction strategy class '{full}'"),
         _ => format!("Could not create Compression for type {full}"),
     }))
-}
-
-fn compaction(entries: &[(String, String)]) -> Result<Map> {
-    let (class, mut map) = class("compaction", entries, COMPACTION_PACKAGE, &COMPACTIONS)?;
-    if !class.ends_with(".UnifiedCompactionStrategy") {
-        map.entry("max_threshold".to_owned())
-            .or_insert_with(|| "32".to_owned());
-        map.entry("min_threshold".to_owned())
-            .or_insert_with(|| "4".to_owned());
-    }
-    map.insert("class".to_owned(), class);
-    Ok(map)
 }
 
 fn compression(entries: &[(String, String)]) -> Result<Map> {
