@@ -18,6 +18,9 @@ pub(super) struct Stamp {
     /// Zero: for ever.
     pub(super) time_to_live: i32,
     pub(super) now: i64,
+    /// When the request came, which is the place of what it adds to lists: two requests that say
+    /// they are of one time both add.
+    pub(super) arrival: i64,
     /// The number of the statement in its batch, by which list elements of one batch stay in order.
     pub(super) statement: u16,
 }
@@ -53,30 +56,30 @@ impl Stamp {
         }
     }
 
-    /// Where an element of a list goes: by the time of its write, behind those from before.
+    /// Where an element of a list goes: behind those from before.
     fn appended(&self, index: usize, value: &[u8]) -> Vec<u8> {
         let mut path = vec![1];
-        path.extend_from_slice(&order(self.timestamp).to_be_bytes());
+        path.extend_from_slice(&order(self.arrival).to_be_bytes());
         path.extend_from_slice(&self.statement.to_be_bytes());
-        self.end_path(&mut path, index, value);
+        end_path(&mut path, index, value);
         path
     }
 
     /// Before those that were there.
     fn prepended(&self, index: usize, value: &[u8]) -> Vec<u8> {
         let mut path = vec![0];
-        path.extend_from_slice(&(!order(self.timestamp)).to_be_bytes());
+        path.extend_from_slice(&(!order(self.arrival)).to_be_bytes());
         path.extend_from_slice(&(!self.statement).to_be_bytes());
-        self.end_path(&mut path, index, value);
+        end_path(&mut path, index, value);
         path
     }
+}
 
-    /// Two writes at one time are told apart by what they write.
-    fn end_path(&self, path: &mut Vec<u8>, index: usize, value: &[u8]) {
-        let index = u32::try_from(index).unwrap_or(u32::MAX);
-        path.extend_from_slice(&index.to_be_bytes());
-        path.extend_from_slice(&crc32fast::hash(value).to_be_bytes());
-    }
+/// Two additions of one statement are told apart by what they add.
+fn end_path(path: &mut Vec<u8>, index: usize, value: &[u8]) {
+    let index = u32::try_from(index).unwrap_or(u32::MAX);
+    path.extend_from_slice(&index.to_be_bytes());
+    path.extend_from_slice(&crc32fast::hash(value).to_be_bytes());
 }
 
 /// Times as numbers that sort without a sign.

@@ -144,7 +144,8 @@ impl<'a> Collector<'a> {
     }
 
     fn plain(&mut self, place: &Place<'_>, line: &Line<'_>) -> Result<Flow> {
-        if self.has_enough() {
+        let is_sorted = !self.select.sort.is_empty();
+        if !is_sorted && self.has_enough() {
             self.is_full = true;
             return Ok(Flow::Stop);
         }
@@ -187,8 +188,20 @@ impl<'a> Collector<'a> {
         Ok(self.after_row())
     }
 
-    fn after_row(&self) -> Flow {
-        if self.in_partition >= self.limits.per_partition {
+    fn after_row(&mut self) -> Flow {
+        // Nobody looks whether anything follows a full page: the next one tells.
+        let is_sorted = !self.select.sort.is_empty();
+        if !is_sorted && self.given_rows() >= self.limits.page {
+            self.is_full = true;
+            return Flow::Stop;
+        }
+        // Of partitions that are sorted together, as many rows as are wanted of all.
+        let most = if is_sorted {
+            self.limits.per_partition.min(self.limits.rows)
+        } else {
+            self.limits.per_partition
+        };
+        if self.in_partition >= most {
             Flow::NextPartition
         } else {
             Flow::More
@@ -387,7 +400,8 @@ impl<'a> Collector<'a> {
                 .find(|order| order.is_ne())
                 .unwrap_or(std::cmp::Ordering::Equal)
         });
-        for (_, cells) in unsorted {
+        let most = usize::try_from(self.limits.rows).unwrap_or(usize::MAX);
+        for (_, cells) in unsorted.into_iter().take(most) {
             self.push_cells(&cells)?;
         }
         Ok(())

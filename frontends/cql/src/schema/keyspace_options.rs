@@ -23,7 +23,9 @@ pub(crate) fn keyspace_options(
     });
     for (property, value) in properties {
         match property.as_str() {
-            "replication" => keyspace.replication = replication(name, value)?,
+            "replication" => {
+                keyspace.replication = replication(name, value, before.is_none())?;
+            }
             "durable_writes" => keyspace.durable_writes = boolean(property, value)?,
             cosmos if cosmos.starts_with("cosmosdb_") => {}
             _ => return Err(CqlError::syntax(format!("Unknown property '{property}'"))),
@@ -37,7 +39,8 @@ pub(crate) fn keyspace_options(
     Ok(keyspace)
 }
 
-fn replication(name: &str, value: &PropertyValue) -> Result<Vec<(String, String)>> {
+/// `is_new`: a keyspace may leave out how many replicas it has only when it is made.
+fn replication(name: &str, value: &PropertyValue, is_new: bool) -> Result<Vec<(String, String)>> {
     let PropertyValue::Map(entries) = value else {
         let words = "Invalid value for property 'replication'. It should be a map.";
         return Err(CqlError::syntax(words));
@@ -55,7 +58,19 @@ fn replication(name: &str, value: &PropertyValue) -> Result<Vec<(String, String)
         .cloned()
         .collect();
     options.sort();
+    let is_empty = options.is_empty();
     match class {
+        "SimpleStrategy" if is_empty && is_new => {
+            options.push(("replication_factor".to_owned(), "1".to_owned()));
+        }
+        "NetworkTopologyStrategy" if is_empty && is_new => {
+            options.push((DATA_CENTER.to_owned(), "1".to_owned()));
+        }
+        "NetworkTopologyStrategy" if is_empty => {
+            return Err(CqlError::configuration(
+                "Configuration for at least one datacenter must be present",
+            ));
+        }
         "SimpleStrategy" => check_simple(name, &options)?,
         "NetworkTopologyStrategy" => {
             for (key, factor) in &options {
@@ -143,10 +158,6 @@ mod tests {
                 "Unable to find replication strategy class 'org.apache.cassandra.locator.X'",
             ),
             (
-                "replication = {'class': 'SimpleStrategy'}",
-                "SimpleStrategy requires a replication_factor strategy option.",
-            ),
-            (
                 "replication = {'class': 'NetworkTopologyStrategy', 'datacenter1': 'x'}",
                 "Replication factor must be numeric; found x for datacenter1",
             ),
@@ -158,6 +169,12 @@ mod tests {
             ("foo = 1", "Unknown property 'foo'"),
         ] {
             assert_eq!(keyspace(text).unwrap_err().message, words);
+        }
+        let usual = keyspace("replication = {'class': 'SimpleStrategy'}").unwrap();
+        assert_eq!(usual.replication[1].1, "1");
+        for class in ["SimpleStrategy", "NetworkTopologyStrategy"] {
+            let text = format!("replication = {{'class': '{class}'}}");
+            keyspace_options("ks", Some(&usual), &properties(&text)).unwrap_err();
         }
     }
 }

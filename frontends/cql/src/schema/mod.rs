@@ -7,6 +7,7 @@
 mod alter_table;
 mod alter_type;
 mod compaction;
+mod compression;
 mod create_index;
 mod create_table;
 mod create_view;
