@@ -52,3 +52,13 @@ fn python_driver() -> Result<(), Error> {
 fn python_driver_over_tls() -> Result<(), Error> {
     walk_guarded(Client::python("cql/python")?)
 }
+
+#[test]
+fn node_driver() -> Result<(), Error> {
+    walk_plain(Client::node("cql/javascript")?)
+}
+
+#[test]
+fn node_driver_over_tls() -> Result<(), Error> {
+    walk_guarded(Client::node("cql/javascript")?)
+}

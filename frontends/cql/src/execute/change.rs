@@ -149,7 +149,7 @@ impl Target<'_> {
                 None => {}
                 Some(None) => {
                     return Err(CqlError::invalid(
-                        "Invalid null value for counter increment",
+                        "Invalid null value for counter increment/decrement",
                     ));
                 }
                 Some(Some(delta)) => self.increment(column, &delta, *is_up)?,
@@ -167,6 +167,7 @@ impl Target<'_> {
                 }
             }
             How::Delete => self.set(column, None)?,
+            How::DeleteElement(key) if is_list(column) && scope.is_unset(key) => {}
             How::DeleteElement(key) => {
                 let key = required(&scope, key, column)?;
                 self.set_element(column, &key, None)?;
@@ -274,10 +275,12 @@ impl Target<'_> {
             .and_then(|index| elements.get(index));
         let Some(path) = found.map(|(path, _)| path.to_vec()) else {
             let name = &column.name;
-            return Err(CqlError::invalid(if size == 0 {
-                format!("Attempted to set an element on a list which is null ({name})")
-            } else {
-                format!("List index {index} out of bound, list has size {size}")
+            return Err(CqlError::invalid(match (size, value) {
+                (0, Some(_)) => {
+                    format!("Attempted to set an element on a list which is null ({name})")
+                }
+                (0, None) => "Attempted to delete an element from a list which is null".to_owned(),
+                _ => format!("List index {index} out of bound, list has size {size}"),
             }));
         };
         self.put_part(column, path, value);
@@ -330,6 +333,10 @@ fn required<'a>(scope: &Scope<'a>, key: &'a Expression, column: &Column) -> Resu
     scope
         .evaluate(key)?
         .ok_or_else(|| CqlError::invalid(format!("Invalid null {what}")))
+}
+
+fn is_list(column: &Column) -> bool {
+    matches!(column.data_type, DataType::List { .. })
 }
 
 fn check_size(column: &Column, value: &[u8]) -> Result<()> {

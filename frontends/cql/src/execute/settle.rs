@@ -163,8 +163,11 @@ pub(super) fn record_body(
 ) -> Option<(Vec<u8>, Life)> {
     let mut life = grace.prune(&mut record.statics, record.deletion);
     let has_deletions = record.deletion != Deletion::NONE || !record.ranges.is_empty();
-    let mut ranges = record.ranges.iter().map(|(_, deletion)| *deletion);
-    let is_ahead = is_ahead(record.deletion) || ranges.any(is_ahead);
+    let is_ahead = is_ahead(record.deletion)
+        || record
+            .ranges
+            .iter()
+            .any(|(_, deletion)| is_ahead(*deletion));
     if is_clean && !is_ahead {
         if grace.of_deletion(record.deletion) == Life::None {
             record.deletion = Deletion::NONE;

@@ -120,7 +120,15 @@ fn check_rows(
             ));
         }
         if !is_whole && plan.condition.is_of_rows(table) {
-            return refuse(missing_clustering(table, plan));
+            return refuse(match (plan.kind, table.clustering().next()) {
+                (Kind::Delete, Some(column)) => format!(
+                    "DELETE statements must restrict all PRIMARY KEY columns with equality \
+                     relations in order to use IF condition on non static columns, but column '{}' \
+                     is not restricted",
+                    column.name
+                ),
+                _ => missing_clustering(table, plan),
+            });
         }
         plan.is_static = !has_clustering;
         return Ok(());

@@ -246,7 +246,8 @@ mod tests {
     use super::*;
 
     fn of(class: &str, options: &[(&str, &str)]) -> Result<Map> {
-        let entries = options.iter().chain([&("class", class)]);
+        let named = [("class", class)];
+        let entries = options.iter().chain(&named);
         let owned: Vec<(String, String)> = entries
             .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
             .collect();

@@ -201,7 +201,14 @@ impl TableOptions {
         ];
         lines.extend(self.cosmos.iter().map(|(name, value)| {
             let is_number = value.parse::<f64>().is_ok();
-            line(name, if is_number { value.clone() } else { quote(value) })
+            line(
+                name,
+                if is_number {
+                    value.clone()
+                } else {
+                    quote(value)
+                },
+            )
         }));
         lines.extend([
             line("memtable", quote(&self.memtable)),
