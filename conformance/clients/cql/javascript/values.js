@@ -29,7 +29,7 @@ const VALUES = [
   ["list<int>", [3, 1, 2]],
   ["set<text>", ["a", "b"]],
   ["map<text, int>", { one: 1, two: 2 }],
-  ["frozen<map<int, frozen<list<text>>>>", { 1: ["x"], 2: [] }],
+  ["frozen<map<int, frozen<list<text>>>>", { 1: ["x"], 2: ["y", "z"] }],
   ["tuple<int, text>", new types.Tuple(1, "x"), (value) => JSON.stringify(value.values())],
   ["address", { street: "Main", number: 1 }],
 ];
