@@ -238,7 +238,8 @@ impl<'a> Collector<'a> {
             if !is_same_partition && self.partition != *place.partition {
                 self.in_partition = 0;
             }
-            if self.has_enough() && !self.select.group_by.is_empty() {
+            let is_sorted = !self.select.sort.is_empty();
+            if !is_sorted && self.has_enough() && !self.select.group_by.is_empty() {
                 self.is_full = true;
                 return Ok(Flow::Stop);
             }
@@ -320,7 +321,13 @@ impl<'a> Collector<'a> {
                 value.clone()
             });
         }
-        self.push_cells(&cells)?;
+        if select.sort.is_empty() {
+            self.push_cells(&cells)?;
+        } else {
+            let key = |(column, _): &(usize, bool)| group.first.get(*column).cloned().flatten();
+            let keys = select.sort.iter().map(key).collect();
+            self.unsorted.push((keys, cells));
+        }
         self.in_partition += 1;
         self.last_count = self.in_partition;
         Ok(())
@@ -359,6 +366,8 @@ impl<'a> Collector<'a> {
         }
         if !self.is_full {
             self.end_group()?;
+            let is_paged = !self.select.group_by.is_empty() && self.select.sort.is_empty();
+            self.is_full = is_paged && self.given_rows() >= self.limits.page;
         }
         self.sort()?;
         let given = self.given_rows();

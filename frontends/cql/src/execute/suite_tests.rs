@@ -205,7 +205,8 @@ async fn keys_have_their_length() {
 #[tokio::test]
 async fn views_take_after_their_tables() {
     let tester = with(&[
-        "CREATE TABLE t (p int, c int, v text, PRIMARY KEY (p, c)) WITH CLUSTERING ORDER BY (c DESC)",
+        "CREATE TABLE t (p int, c int, v text, PRIMARY KEY (p, c)) \
+         WITH CLUSTERING ORDER BY (c DESC)",
         "CREATE MATERIALIZED VIEW w AS SELECT * FROM t WHERE p IS NOT NULL AND c IS NOT NULL AND \
          v IS NOT NULL PRIMARY KEY (v, c, p)",
         "INSERT INTO t (p, c, v) VALUES (1, 1, '')",
@@ -248,4 +249,29 @@ async fn a_row_by_its_whole_key_is_one_read() {
         let charge = tester.run(query).await.unwrap().charge;
         assert!((charge.request_units() - 1.0).abs() < 0.001, "{query}");
     }
+}
+
+#[tokio::test]
+async fn groups_of_several_partitions_are_sorted() {
+    let tester = with(&[
+        "CREATE TABLE t (p int, c int, PRIMARY KEY (p, c))",
+        "INSERT INTO t (p, c) VALUES (1, 1)",
+        "INSERT INTO t (p, c) VALUES (1, 4)",
+        "INSERT INTO t (p, c) VALUES (2, 3)",
+    ])
+    .await;
+    check(
+        &tester,
+        &[
+            (
+                "SELECT p, c, count(*) FROM t WHERE p IN (1, 2) GROUP BY p, c ORDER BY c DESC",
+                "1, 4, 1; 2, 3, 1; 1, 1, 1",
+            ),
+            (
+                "SELECT c FROM t WHERE p IN (1, 2) GROUP BY p, c ORDER BY c DESC LIMIT 2",
+                "4; 3",
+            ),
+        ],
+    )
+    .await;
 }

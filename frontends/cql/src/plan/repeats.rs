@@ -83,20 +83,7 @@ pub(super) fn check_repeats(table: &Table, restrictions: &Restrictions) -> Resul
                 other.start < step.start + step.count && step.start < other.start + other.count;
             let are_slices = matches!(step.test, ClusteringTest::Slice { .. })
                 && matches!(other.test, ClusteringTest::Slice { .. });
-            let same_end = match (&step.test, &other.test) {
-                (
-                    ClusteringTest::Slice { lower, upper },
-                    ClusteringTest::Slice {
-                        lower: other_lower,
-                        upper: other_upper,
-                    },
-                ) => match (lower, other_lower, upper, other_upper) {
-                    (Some(_), Some(_), ..) => Some("start"),
-                    (_, _, Some(_), Some(_)) => Some("end"),
-                    _ => None,
-                },
-                _ => None,
-            };
+            let same_end = same_end(&step.test, &other.test);
             if !overlaps {
                 continue;
             }
@@ -121,6 +108,19 @@ pub(super) fn check_repeats(table: &Table, restrictions: &Restrictions) -> Resul
         }
     }
     Ok(())
+}
+
+/// The end that two slices both have, if there is one.
+fn same_end(one: &ClusteringTest, other: &ClusteringTest) -> Option<&'static str> {
+    let ends = |test: &ClusteringTest| match test {
+        ClusteringTest::Slice { lower, upper } => (lower.is_some(), upper.is_some()),
+        _ => (false, false),
+    };
+    match (ends(one), ends(other)) {
+        ((true, _), (true, _)) => Some("start"),
+        ((_, true), (_, true)) => Some("end"),
+        _ => None,
+    }
 }
 
 fn check_pair(name: &str, one: &Test, other: &Test) -> Result<()> {

@@ -172,17 +172,7 @@ impl Planner<'_> {
                 value,
             } => {
                 let step = self.compare_tuple(columns, *comparator, value)?;
-                // A tuple of one is its value.
-                match (&step.test, step.count) {
-                    (ClusteringTest::EqualTuple(Tuple::Each(values)), 1) => {
-                        let first = self.table.partition_key().count();
-                        if let Some(value) = values.first() {
-                            let test = Test::Compare(Comparator::Equal, value.clone());
-                            out.push(first + step.start, test);
-                        }
-                    }
-                    _ => out.together.push(step),
-                }
+                out.push_step(step, self.table);
             }
             Relation::InTuples { columns, values } => {
                 let step = self.in_tuples(columns, values)?;
@@ -378,6 +368,21 @@ impl Restrictions {
                 }
                 _ => self.filters.push(filter),
             }
+        }
+    }
+
+    /// Adds what is asked of columns together. A tuple of one is its value.
+    fn push_step(&mut self, step: ClusteringStep, table: &Table) {
+        match (&step.test, step.count) {
+            (ClusteringTest::EqualTuple(Tuple::Each(values)), 1) => {
+                let column = table.partition_key().count() + step.start;
+                let tests = values.iter().map(|value| Filter {
+                    column,
+                    test: Test::Compare(Comparator::Equal, value.clone()),
+                });
+                self.filters.extend(tests);
+            }
+            _ => self.together.push(step),
         }
     }
 

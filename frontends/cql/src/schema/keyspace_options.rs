@@ -103,7 +103,8 @@ fn check_simple(name: &str, options: &[(String, String)]) -> Result<()> {
     for (key, factor) in options {
         if key != "replication_factor" {
             return Err(CqlError::configuration(format!(
-                "Unrecognized strategy option {{{key}}} passed to SimpleStrategy for keyspace {name}"
+                "Unrecognized strategy option {{{key}}} passed to SimpleStrategy for keyspace \
+                 {name}"
             )));
         }
         check_factor(key, factor)?;

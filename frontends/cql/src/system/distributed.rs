@@ -1,5 +1,5 @@
-//! `system_distributed`: what nodes tell each other of repairs, of which there are none here, and of
-//! views, which are built once they can be seen.
+//! `system_distributed`: what nodes tell each other of repairs, of which there are none here, and
+//! of views, which are built once they can be seen.
 
 use tessera_core::engine::BoxFuture;
 
