@@ -72,3 +72,13 @@ fn rust_cdrs_driver() -> Result<(), Error> {
 fn rust_cdrs_driver_over_tls() -> Result<(), Error> {
     walk_guarded(Client::rust("cdrs")?)
 }
+
+#[test]
+fn node_driver() -> Result<(), Error> {
+    walk_plain(Client::node("cql/javascript")?)
+}
+
+#[test]
+fn node_driver_over_tls() -> Result<(), Error> {
+    walk_guarded(Client::node("cql/javascript")?)
+}

@@ -159,6 +159,40 @@ impl Transaction {
         for locator in locators {
             self.admit(container, locator.token)?;
         }
+        let items = self.stored_many(container, locators).await?;
+        let counted = locators.iter().zip(items);
+        Ok(counted
+            .map(|(locator, item)| self.count_read(container, locator, item))
+            .collect())
+    }
+
+    /// The items of one logical partition that are one thing to whoever stored them, in their
+    /// order: one round trip, and charged as one item of all their bytes.
+    pub async fn read_together(
+        &mut self,
+        container: &Container,
+        locators: &[Locator],
+    ) -> Result<Vec<Option<Item>>> {
+        let Some(first) = locators.first() else {
+            return Ok(Vec::new());
+        };
+        self.admit(container, first.token)?;
+        let mut items = self.stored_many(container, locators).await?;
+        for item in &mut items {
+            item.take_if(|item| item.is_expired(self.now_ms));
+        }
+        let bytes = items.iter().flatten().map(Item::counted_bytes).sum();
+        let place = container.place(first.token);
+        let charge = self.bill.meter.point_read(place, bytes);
+        self.warm(container, place.1, first, charge);
+        Ok(items)
+    }
+
+    async fn stored_many(
+        &self,
+        container: &Container,
+        locators: &[Locator],
+    ) -> Result<Vec<Option<Item>>> {
         let keys: Vec<Bytes> = locators
             .iter()
             .map(|locator| container.item_key(locator))
@@ -172,14 +206,12 @@ impl Transaction {
             }
             values
         };
-        let mut items = Vec::with_capacity(locators.len());
-        for (locator, value) in locators.iter().zip(values) {
-            let item = value
+        let stored = locators.iter().zip(values).map(|(locator, value)| {
+            value
                 .map(|value| decode(locator.clone(), &value))
-                .transpose()?;
-            items.push(self.count_read(container, locator, item));
-        }
-        Ok(items)
+                .transpose()
+        });
+        stored.collect()
     }
 
     /// One page of items in the container's order.

@@ -65,7 +65,7 @@ impl Asking<'_> {
         self.check(&parsed.statement).await?;
         match &parsed.statement {
             other if is_on_rows(other) => self.plan_and_execute(parsed, trace).await,
-            other if define::is_definition(other) => self.define(other).await,
+            other if define::is_definition(other) => self.define(parsed).await,
             other => self.answer(other).await,
         }
     }
@@ -114,7 +114,11 @@ impl Asking<'_> {
         }
     }
 
-    async fn define(&self, statement: &Statement) -> Result<Given> {
+    async fn define(&self, parsed: &Parsed) -> Result<Given> {
+        let statement = &parsed.statement;
+        if !parsed.markers.is_empty() && matches!(statement, Statement::CreateView(_)) {
+            return refuse("Bind variables are not allowed in CREATE MATERIALIZED VIEW statements");
+        }
         let keyspace = self.keyspace.as_deref();
         let throughput = self.throughput()?;
         let defined = define::run(self.service, statement, keyspace, throughput).await?;

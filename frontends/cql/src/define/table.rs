@@ -28,10 +28,7 @@ pub(super) async fn create(definer: &Definer<'_>, create: &CreateTable) -> Done 
              with the dynamic_data_masking_enabled property on cassandra.yaml",
         );
     }
-    let id = match given_id(&create.properties)? {
-        Some(id) => id,
-        None => time_uuid(definer.service.store.clock()),
-    };
+    let id = id_of(definer, &create.properties)?;
     let table = create_table(create, keyspace, &entry.types, id)?;
     let throughput = match (throughput(&table)?, definer.throughput) {
         (Some(throughput), _) => Some(throughput),
@@ -56,6 +53,12 @@ pub(super) async fn create(definer: &Definer<'_>, create: &CreateTable) -> Done 
         name: name.clone(),
     }));
     Ok(defined)
+}
+
+/// The id of what a statement makes: the one that it gives, or a new one.
+pub(super) fn id_of(definer: &Definer<'_>, properties: &Properties) -> Result<[u8; 16]> {
+    let new = || time_uuid(definer.service.store.clock());
+    Ok(given_id(properties)?.unwrap_or_else(new))
 }
 
 /// The id that the statement gives, as DESCRIBE WITH INTERNALS prints it.

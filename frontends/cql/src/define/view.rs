@@ -5,11 +5,11 @@ use tessera_core::Error;
 use tessera_core::definition::NewContainer;
 
 use super::change::place;
+use super::table::id_of;
 use super::{Definer, Done, changed, nothing, nothing_there, refuse};
 use crate::catalog::{Relation, keyspace_of};
 use crate::execute::build_view;
 use crate::failure::Failure;
-use crate::ids::time_uuid;
 use crate::plan::FollowingView;
 use crate::schema::{self, Table, create_view};
 use crate::statement::{CreateView, Properties, QualifiedName, Resource};
@@ -42,7 +42,7 @@ pub(super) async fn create(definer: &Definer<'_>, create: &CreateView) -> Done {
         return nothing();
     }
     check_base(base, name)?;
-    let id = time_uuid(definer.service.store.clock());
+    let id = id_of(definer, &create.properties)?;
     let view = create_view(create, &base.table, id)?;
     let new = NewContainer {
         schema: Bytes::from(schema::Relation::View(view).encode()?),

@@ -18,14 +18,15 @@ pub(super) struct Stamp {
     /// Zero: for ever.
     pub(super) time_to_live: i32,
     pub(super) now: i64,
+    /// When the request came, which is the place of what it adds to lists: two requests that say
+    /// they are of one time both add.
+    pub(super) arrival: i64,
     /// The number of the statement in its batch, by which list elements of one batch stay in order.
     pub(super) statement: u16,
 }
 
 /// The longest value of a cell.
 const VALUE_LIMIT: usize = 2 << 20;
-/// The longest key of a map and element of a set.
-const PATH_LIMIT: usize = 65_535;
 
 impl Stamp {
     pub(super) fn cell(&self, value: impl Into<Vec<u8>>) -> Cell {
@@ -55,30 +56,30 @@ impl Stamp {
         }
     }
 
-    /// Where an element of a list goes: by the time of its write, behind those from before.
+    /// Where an element of a list goes: behind those from before.
     fn appended(&self, index: usize, value: &[u8]) -> Vec<u8> {
         let mut path = vec![1];
-        path.extend_from_slice(&order(self.timestamp).to_be_bytes());
+        path.extend_from_slice(&order(self.arrival).to_be_bytes());
         path.extend_from_slice(&self.statement.to_be_bytes());
-        self.end_path(&mut path, index, value);
+        end_path(&mut path, index, value);
         path
     }
 
     /// Before those that were there.
     fn prepended(&self, index: usize, value: &[u8]) -> Vec<u8> {
         let mut path = vec![0];
-        path.extend_from_slice(&(!order(self.timestamp)).to_be_bytes());
+        path.extend_from_slice(&(!order(self.arrival)).to_be_bytes());
         path.extend_from_slice(&(!self.statement).to_be_bytes());
-        self.end_path(&mut path, index, value);
+        end_path(&mut path, index, value);
         path
     }
+}
 
-    /// Two writes at one time are told apart by what they write.
-    fn end_path(&self, path: &mut Vec<u8>, index: usize, value: &[u8]) {
-        let index = u32::try_from(index).unwrap_or(u32::MAX);
-        path.extend_from_slice(&index.to_be_bytes());
-        path.extend_from_slice(&crc32fast::hash(value).to_be_bytes());
-    }
+/// Two additions of one statement are told apart by what they add.
+fn end_path(path: &mut Vec<u8>, index: usize, value: &[u8]) {
+    let index = u32::try_from(index).unwrap_or(u32::MAX);
+    path.extend_from_slice(&index.to_be_bytes());
+    path.extend_from_slice(&crc32fast::hash(value).to_be_bytes());
 }
 
 /// Times as numbers that sort without a sign.
@@ -148,7 +149,7 @@ impl Target<'_> {
                 None => {}
                 Some(None) => {
                     return Err(CqlError::invalid(
-                        "Invalid null value for counter increment",
+                        "Invalid null value for counter increment/decrement",
                     ));
                 }
                 Some(Some(delta)) => self.increment(column, &delta, *is_up)?,
@@ -166,6 +167,7 @@ impl Target<'_> {
                 }
             }
             How::Delete => self.set(column, None)?,
+            How::DeleteElement(key) if is_list(column) && scope.is_unset(key) => {}
             How::DeleteElement(key) => {
                 let key = required(&scope, key, column)?;
                 self.set_element(column, &key, None)?;
@@ -221,14 +223,12 @@ impl Target<'_> {
             }
             DataType::Set { .. } => {
                 for element in list_elements(value, "set")? {
-                    check_path(column, element)?;
                     let cell = self.stamp.cell(Vec::new());
                     self.put(column, Content::element(element, cell));
                 }
             }
             DataType::Map { .. } => {
                 for (key, value) in map_entries(value)? {
-                    check_path(column, key)?;
                     let cell = self.stamp.cell(value);
                     self.put(column, Content::element(key, cell));
                 }
@@ -264,7 +264,6 @@ impl Target<'_> {
 
     fn set_element(&mut self, column: &Column, key: &[u8], value: Option<&[u8]>) -> Result<()> {
         let DataType::List { .. } = &column.data_type else {
-            check_path(column, key)?;
             self.put_part(column, key.to_vec(), value);
             return Ok(());
         };
@@ -276,10 +275,12 @@ impl Target<'_> {
             .and_then(|index| elements.get(index));
         let Some(path) = found.map(|(path, _)| path.to_vec()) else {
             let name = &column.name;
-            return Err(CqlError::invalid(if size == 0 {
-                format!("Attempted to set an element on a list which is null ({name})")
-            } else {
-                format!("List index {index} out of bound, list has size {size}")
+            return Err(CqlError::invalid(match (size, value) {
+                (0, Some(_)) => {
+                    format!("Attempted to set an element on a list which is null ({name})")
+                }
+                (0, None) => "Attempted to delete an element from a list which is null".to_owned(),
+                _ => format!("List index {index} out of bound, list has size {size}"),
             }));
         };
         self.put_part(column, path, value);
@@ -327,11 +328,15 @@ fn required<'a>(scope: &Scope<'a>, key: &'a Expression, column: &Column) -> Resu
         _ => "set element",
     };
     if scope.is_unset(key) {
-        return Err(CqlError::invalid(format!("Invalid unset {what}")));
+        return Err(CqlError::invalid(format!("Invalid unset value for {what}")));
     }
     scope
         .evaluate(key)?
         .ok_or_else(|| CqlError::invalid(format!("Invalid null {what}")))
+}
+
+fn is_list(column: &Column) -> bool {
+    matches!(column.data_type, DataType::List { .. })
 }
 
 fn check_size(column: &Column, value: &[u8]) -> Result<()> {
@@ -342,16 +347,5 @@ fn check_size(column: &Column, value: &[u8]) -> Result<()> {
         "Value of column {} of {} bytes is larger than the limit of {VALUE_LIMIT}",
         column.name,
         value.len()
-    )))
-}
-
-fn check_path(column: &Column, path: &[u8]) -> Result<()> {
-    if path.len() <= PATH_LIMIT {
-        return Ok(());
-    }
-    Err(CqlError::invalid(format!(
-        "Key length of {} in column {} is longer than maximum of {PATH_LIMIT}",
-        path.len(),
-        column.name
     )))
 }

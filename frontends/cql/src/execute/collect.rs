@@ -144,7 +144,8 @@ impl<'a> Collector<'a> {
     }
 
     fn plain(&mut self, place: &Place<'_>, line: &Line<'_>) -> Result<Flow> {
-        if self.has_enough() {
+        let is_sorted = !self.select.sort.is_empty();
+        if !is_sorted && self.has_enough() {
             self.is_full = true;
             return Ok(Flow::Stop);
         }
@@ -187,8 +188,20 @@ impl<'a> Collector<'a> {
         Ok(self.after_row())
     }
 
-    fn after_row(&self) -> Flow {
-        if self.in_partition >= self.limits.per_partition {
+    fn after_row(&mut self) -> Flow {
+        // Nobody looks whether anything follows a full page: the next one tells.
+        let is_sorted = !self.select.sort.is_empty();
+        if !is_sorted && self.given_rows() >= self.limits.page {
+            self.is_full = true;
+            return Flow::Stop;
+        }
+        // Of partitions that are sorted together, as many rows as are wanted of all.
+        let most = if is_sorted {
+            self.limits.per_partition.min(self.limits.rows)
+        } else {
+            self.limits.per_partition
+        };
+        if self.in_partition >= most {
             Flow::NextPartition
         } else {
             Flow::More
@@ -225,7 +238,8 @@ impl<'a> Collector<'a> {
             if !is_same_partition && self.partition != *place.partition {
                 self.in_partition = 0;
             }
-            if self.has_enough() && !self.select.group_by.is_empty() {
+            let is_sorted = !self.select.sort.is_empty();
+            if !is_sorted && self.has_enough() && !self.select.group_by.is_empty() {
                 self.is_full = true;
                 return Ok(Flow::Stop);
             }
@@ -307,7 +321,13 @@ impl<'a> Collector<'a> {
                 value.clone()
             });
         }
-        self.push_cells(&cells)?;
+        if select.sort.is_empty() {
+            self.push_cells(&cells)?;
+        } else {
+            let key = |(column, _): &(usize, bool)| group.first.get(*column).cloned().flatten();
+            let keys = select.sort.iter().map(key).collect();
+            self.unsorted.push((keys, cells));
+        }
         self.in_partition += 1;
         self.last_count = self.in_partition;
         Ok(())
@@ -346,6 +366,8 @@ impl<'a> Collector<'a> {
         }
         if !self.is_full {
             self.end_group()?;
+            let is_paged = !self.select.group_by.is_empty() && self.select.sort.is_empty();
+            self.is_full = is_paged && self.given_rows() >= self.limits.page;
         }
         self.sort()?;
         let given = self.given_rows();
@@ -387,7 +409,8 @@ impl<'a> Collector<'a> {
                 .find(|order| order.is_ne())
                 .unwrap_or(std::cmp::Ordering::Equal)
         });
-        for (_, cells) in unsorted {
+        let most = usize::try_from(self.limits.rows).unwrap_or(usize::MAX);
+        for (_, cells) in unsorted.into_iter().take(most) {
             self.push_cells(&cells)?;
         }
         Ok(())

@@ -289,18 +289,20 @@ impl<'a> Scope<'a> {
                 .is_none_or(|from| compare(key, bytes, from).is_ge())
                 && to.as_ref().is_none_or(|to| compare(key, bytes, to).is_le())
         };
-        Ok(Some(Cow::Owned(match &of.data_type {
+        let (slice, is_empty) = match &of.data_type {
             DataType::Map { key, .. } => {
                 let mut entries = map_entries(&whole)?;
                 entries.retain(|(bytes, _)| is_inside(key, bytes));
-                serialize_map(&entries)
+                (serialize_map(&entries), entries.is_empty())
             }
             DataType::Set { element, .. } => {
                 let mut elements = list_elements(&whole, "set")?;
                 elements.retain(|bytes| is_inside(element, bytes));
-                serialize_list(&elements)
+                (serialize_list(&elements), elements.is_empty())
             }
             _ => return Ok(None),
-        })))
+        };
+        // What is stored element by element is not there without any.
+        Ok((!is_empty || !of.data_type.is_multi_cell()).then_some(Cow::Owned(slice)))
     }
 }

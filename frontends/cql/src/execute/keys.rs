@@ -25,7 +25,7 @@ pub(super) const RECORD_KEY: &[u8] = &[0];
 pub(super) const ROW_MARK: u8 = 1;
 /// Behind all row keys.
 pub(super) const BEHIND_ROWS: &[u8] = &[2];
-/// The longest partition key.
+/// The longest partition key, and the longest values of clustering columns together.
 const KEY_LIMIT: usize = 65_535;
 /// The most combinations that IN may ask for.
 const MOST_KEYS: usize = 100_000;
@@ -82,6 +82,17 @@ pub(super) fn check_key<T: AsRef<[u8]>>(components: &[T]) -> Result<Bytes> {
         )));
     }
     Ok(key.into())
+}
+
+/// Refuses clustering keys that Cassandra refuses.
+pub(super) fn check_clustering<T: AsRef<[u8]>>(values: &[T]) -> Result<()> {
+    let length: usize = values.iter().map(|value| value.as_ref().len()).sum();
+    if length <= KEY_LIMIT {
+        return Ok(());
+    }
+    Err(CqlError::invalid(format!(
+        "Key length of {length} is longer than maximum of {KEY_LIMIT}"
+    )))
 }
 
 /// Appends the value of a clustering column in its direction.

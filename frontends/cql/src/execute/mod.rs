@@ -24,6 +24,8 @@ mod reader;
 mod select;
 mod settle;
 #[cfg(test)]
+mod suite_tests;
+#[cfg(test)]
 mod tests;
 #[cfg(test)]
 mod value_tests;

@@ -198,6 +198,7 @@ fn write(
             timestamp: timestamp.unwrap_or(micros),
             time_to_live: time_to_live(plan, &scope)?,
             now: scope.now,
+            arrival: micros,
             statement: u16::try_from(index).unwrap_or(u16::MAX),
         }
     };

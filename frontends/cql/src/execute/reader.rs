@@ -1,6 +1,6 @@
 //! Reads partitions and rows in order, and hands the rows that are there to whoever asked.
 
-use std::ops::Bound;
+use std::ops::{Bound, RangeInclusive};
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -148,16 +148,20 @@ impl Reader<'_> {
         row: Bytes,
         sink: &mut dyn Sink,
     ) -> Result<Flow> {
-        let locators = [
-            Locator::row(token, key.clone(), RECORD_KEY),
-            Locator::row(token, key.clone(), row),
-        ];
-        let items = self
-            .transaction
-            .read_many(&self.container, &locators)
-            .await?;
-        let mut items = items.into_iter();
-        let (record, item) = (items.next().flatten(), items.next().flatten());
+        let locator = Locator::row(token, key.clone(), row);
+        let (record, item) = if self.lens.table.clustering().next().is_none() {
+            // The only row of a partition has nobody to share a record with.
+            let item = self.transaction.read(&self.container, &locator).await?;
+            (None, item)
+        } else {
+            let locators = [Locator::row(token, key.clone(), RECORD_KEY), locator];
+            let items = self
+                .transaction
+                .read_together(&self.container, &locators)
+                .await?;
+            let mut items = items.into_iter();
+            (items.next().flatten(), items.next().flatten())
+        };
         let mut current = Current {
             key: key.clone(),
             record: record
@@ -347,10 +351,10 @@ impl Reader<'_> {
     }
 
     /// Reads the rows that an index has under one value. `start` is where a page of the index
-    /// began; rows up to `after` were given before.
+    /// began; rows up to `after` were given before. Only those in the range of tokens are wanted.
     pub(super) async fn indexed(
         &mut self,
-        span: &IndexSpan,
+        (span, tokens): (&IndexSpan, &RangeInclusive<i64>),
         start: Option<Continuation>,
         after: Option<(&Bytes, &Bytes)>,
         sink: &mut dyn IndexSink,
@@ -369,6 +373,9 @@ impl Reader<'_> {
                 .scan_index(&self.container, span, &request)
                 .await?;
             for hit in page.hits {
+                if !tokens.contains(&hit.locator.token) {
+                    continue;
+                }
                 let is_static = hit.locator.row_key == RECORD_KEY;
                 let mut behind = None;
                 if let Some(after) = &after {

@@ -34,6 +34,7 @@ pub(super) async fn select(
         line: None,
         aggregates: &[],
     };
+    check_filters(select, &scope)?;
     let limits = limits(select, context, &scope)?;
     let after = context.paging_state.map(PagingState::decode).transpose()?;
     let mut collector = Collector::new(select, &scope, limits, after.as_ref());
@@ -66,6 +67,20 @@ pub(super) async fn select(
         charge,
         warnings: Vec::new(),
     })
+}
+
+/// Refuses what rows cannot be asked for, also where there are none.
+fn check_filters(select: &Select, scope: &Scope<'_>) -> Result<()> {
+    for filter in &select.route.filters {
+        if filter.values().iter().any(|value| scope.is_unset(value)) {
+            let column = select.table().columns.get(filter.column);
+            let name = column.map_or("", |column| column.name.as_str());
+            return Err(CqlError::invalid(format!(
+                "Invalid unset value for column {name}"
+            )));
+        }
+    }
+    Ok(())
 }
 
 fn limits(select: &Select, context: &Context<'_>, scope: &Scope<'_>) -> Result<Limits> {
@@ -121,21 +136,8 @@ async fn read(
     collector: &mut Collector<'_>,
 ) -> Result<()> {
     let place = after.map(|state| (&state.partition, &state.row));
-    if let Some((index, filter)) = &select.route.index {
-        let value = index_wanted(select, scope, *filter)?;
-        let definition = reader.container.definition.index(&index.name);
-        let Some(id) = definition.map(|definition| definition.id) else {
-            return Err(CqlError::invalid(format!(
-                "The secondary index '{}' is not yet available",
-                index.name
-            )));
-        };
-        let span = IndexSpan::equal(id, bounded_value(value.into()));
-        let start = after
-            .map(|state| &state.index)
-            .filter(|start| !start.is_empty());
-        let start = start.map(|start| Continuation::decode(start)).transpose()?;
-        return reader.indexed(&span, start, place, collector).await;
+    if select.route.index.is_some() {
+        return read_indexed(select, scope, reader, after, collector).await;
     }
     match &select.route.partitions {
         Partitions::All => reader.tokens((i64::MIN, i64::MAX), place, collector).await,
@@ -178,6 +180,43 @@ async fn read(
             Ok(())
         }
     }
+}
+
+/// Reads what an index finds.
+async fn read_indexed(
+    select: &Select,
+    scope: &Scope<'_>,
+    reader: &mut Reader<'_>,
+    after: Option<&PagingState>,
+    collector: &mut Collector<'_>,
+) -> Result<()> {
+    let Some((index, filter)) = &select.route.index else {
+        return Ok(());
+    };
+    let place = after.map(|state| (&state.partition, &state.row));
+    let value = index_wanted(select, scope, *filter)?;
+    let definition = reader.container.definition.index(&index.name);
+    let Some(id) = definition.map(|definition| definition.id) else {
+        return Err(CqlError::invalid(format!(
+            "The secondary index '{}' is not yet available",
+            index.name
+        )));
+    };
+    let span = IndexSpan::equal(id, bounded_value(value.into()));
+    let start = after
+        .map(|state| &state.index)
+        .filter(|start| !start.is_empty());
+    let start = start.map(|start| Continuation::decode(start)).transpose()?;
+    let tokens = match &select.route.partitions {
+        Partitions::Tokens(range) => token_bounds(scope, range)?,
+        Partitions::All | Partitions::Keys(..) => Some((i64::MIN, i64::MAX)),
+    };
+    let Some((first, last)) = tokens else {
+        return Ok(());
+    };
+    reader
+        .indexed((&span, &(first..=last)), start, place, collector)
+        .await
 }
 
 /// Whether the clustering columns are all known.

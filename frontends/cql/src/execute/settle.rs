@@ -148,6 +148,12 @@ pub(super) fn row_body(
     }
 }
 
+/// Whether a deletion says to be of a later time than it was made at: it hides rows that were
+/// written after it, which would be back without it.
+fn is_ahead(deletion: Deletion) -> bool {
+    deletion.timestamp > deletion.at.saturating_add(1).saturating_mul(1_000_000)
+}
+
 /// The body of a partition's record, if anything is left of it. `is_clean` tells that no row is
 /// left which its deletions hide: else they must stay.
 pub(super) fn record_body(
@@ -157,7 +163,12 @@ pub(super) fn record_body(
 ) -> Option<(Vec<u8>, Life)> {
     let mut life = grace.prune(&mut record.statics, record.deletion);
     let has_deletions = record.deletion != Deletion::NONE || !record.ranges.is_empty();
-    if is_clean {
+    let is_ahead = is_ahead(record.deletion)
+        || record
+            .ranges
+            .iter()
+            .any(|(_, deletion)| is_ahead(*deletion));
+    if is_clean && !is_ahead {
         if grace.of_deletion(record.deletion) == Life::None {
             record.deletion = Deletion::NONE;
         }
@@ -221,5 +232,21 @@ mod tests {
         let mut hidden = live;
         assert_eq!(GRACE.prune(&mut hidden, above), Life::None);
         assert_eq!(hidden, Row::default());
+    }
+
+    #[test]
+    fn deletions_of_the_future_stay() {
+        let life = |timestamp| {
+            let mut record = PartitionRecord {
+                deletion: Deletion {
+                    timestamp,
+                    at: 1_000,
+                },
+                ..PartitionRecord::default()
+            };
+            record_body(&mut record, GRACE, true).map(|(_, life)| life)
+        };
+        assert_eq!(life(1_000_500_000), Some(Life::Until(1_100)));
+        assert_eq!(life(2_000_000_000), Some(Life::Forever));
     }
 }

@@ -124,9 +124,6 @@ impl Views<'_> {
             return Ok(None);
         };
         let partition = partition_key(&keys);
-        if partition.is_empty() {
-            return Ok(None);
-        }
         let locator = Locator::murmur3(partition, row_key(&encoded(view, &clustering)));
         let (row, life) = self.cells(view, &stored.row, deletion);
         let clustering = clustering.into_iter().map(<[u8]>::to_vec).collect();

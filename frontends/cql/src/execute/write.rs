@@ -12,7 +12,7 @@ use tessera_core::transaction::Transaction;
 
 use super::change::{Stamp, Target};
 use super::evaluate::{Given, Scope};
-use super::keys::{RECORD_KEY, put_clustering, row_key};
+use super::keys::{RECORD_KEY, check_clustering, put_clustering, row_key};
 use super::partition::Partition;
 use super::settle::{record_body, store};
 use crate::catalog::Place;
@@ -141,6 +141,7 @@ impl Write {
             put_clustering(&mut encoded, column, &value);
             clustering.push(value);
         }
+        check_clustering(&clustering)?;
         for (place, column) in table.columns.iter().enumerate() {
             if column.is_key() {
                 continue;
@@ -358,6 +359,9 @@ fn rows_of(plan: &Modification, scope: &Scope<'_>) -> Result<Rows> {
             }
         }
         rows = longer;
+    }
+    for (values, _) in &rows {
+        check_clustering(values)?;
     }
     let each = rows
         .into_iter()

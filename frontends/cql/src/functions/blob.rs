@@ -38,8 +38,9 @@ fn same_bytes(call: &Call<'_>) -> Result<Option<Vec<u8>>> {
     {
         let hex: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
         return Err(CqlError::invalid(format!(
-            "In call to function blob_as_{0}, value 0x{hex} is not a valid binary representation \
-             for type {0}",
+            "In call to function system.{}, value 0x{hex} is not a valid binary representation \
+             for type {}",
+            call.name,
             native.name()
         )));
     }
@@ -64,8 +65,8 @@ mod tests {
                 "blobasint",
                 Native::Blob,
                 "01",
-                "In call to function blob_as_int, value 0x01 is not a valid binary representation \
-                 for type int",
+                "In call to function system.blobasint, value 0x01 is not a valid binary \
+                 representation for type int",
             ),
         ] {
             assert_eq!(called(name, &[(native.into(), text)]), expected, "{name}");

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use super::json_value::Json;
 use super::{Call, Pattern, Returns, Row};
-use crate::error::{CqlError, Result, refuse};
+use crate::error::{CqlError, ErrorKind, Result, refuse};
 use crate::types::{
     DataType, Native, UserType, compare, parse_native, serialize_list, serialize_map,
     serialize_tuple, serialize_vector, to_json,
@@ -31,9 +31,23 @@ fn json_of(call: &Call<'_>) -> Result<Option<Vec<u8>>> {
 
 /// The value of this type that a text of JSON stands for; none for null.
 pub(crate) fn from_json(data_type: &DataType, text: &str) -> Result<Option<Vec<u8>>> {
-    let json = Json::parse(text)
-        .ok_or_else(|| CqlError::invalid(format!("Could not decode JSON string '{text}'")))?;
-    value(data_type, &json)
+    let Some(json) = Json::parse(text) else {
+        return Err(failed(&format!("Could not decode JSON string '{text}'")));
+    };
+    value(data_type, &json).map_err(|error| failed(&error.message))
+}
+
+/// What a call of `from_json` fails with, which is not the statement's own mistake.
+fn failed(why: &str) -> CqlError {
+    let kind = ErrorKind::FunctionFailure {
+        keyspace: "system".to_owned(),
+        function: "from_json".to_owned(),
+        argument_types: vec!["text".to_owned()],
+    };
+    CqlError::new(
+        kind,
+        format!("execution of 'system.from_json[text]' failed: {why}"),
+    )
 }
 
 /// What a text of JSON says of columns, by name; each is a value of the type that `type_of` tells.
@@ -42,7 +56,11 @@ pub(crate) fn json_columns<'t>(
     text: &str,
     type_of: impl Fn(&str) -> Option<&'t DataType>,
 ) -> Result<Vec<(String, Option<Vec<u8>>)>> {
-    let Some(Json::Object(entries)) = Json::parse(text) else {
+    let json = Json::parse(text);
+    if json == Some(Json::Null) {
+        return refuse("Got null for INSERT JSON values");
+    }
+    let Some(Json::Object(entries)) = json else {
         return Err(CqlError::invalid(format!(
             "Could not decode JSON string as a map: it is no object. (String was: {text})"
         )));
@@ -316,7 +334,9 @@ mod tests {
             (Native::Int.into(), "null", "null"),
             (Native::Int.into(), "{", "Could not decode JSON string '{'"),
         ] {
-            assert_eq!(literal(&data_type, text), expected, "{data_type} {text}");
+            let given = literal(&data_type, text);
+            let why = given.strip_prefix("execution of 'system.from_json[text]' failed: ");
+            assert_eq!(why.unwrap_or(&given), expected, "{data_type} {text}");
         }
     }
 

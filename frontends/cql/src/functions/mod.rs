@@ -32,6 +32,8 @@ pub(crate) use operation::{negate, operate, operation_types};
 
 /// What a function gets: its arguments in their types.
 pub(crate) struct Call<'a> {
+    /// The name that it was called by.
+    pub(crate) name: &'a str,
     pub(crate) arguments: &'a [Option<Cow<'a, [u8]>>],
     pub(crate) types: &'a [DataType],
     pub(crate) result: &'a DataType,
@@ -132,17 +134,40 @@ pub(crate) fn resolve(name: &str, arguments: &[Argument<'_>]) -> Result<Function
         };
         Some((rank, function))
     };
-    let best = row
-        .overloads
+    let mut matches: Vec<(usize, Function)> =
+        row.overloads.iter().filter_map(of_overload).collect();
+    matches.sort_by_key(|(rank, _)| *rank);
+    let is_open = arguments
         .iter()
-        .filter_map(of_overload)
-        .min_by_key(|(rank, _)| *rank);
-    best.map(|(_, function)| function)
-        .ok_or_else(|| no_match(row, arguments))
+        .any(|argument| matches!(argument, Argument::Unknown));
+    if is_open && matches.len() > 1 {
+        return Err(ambiguous(row, name));
+    }
+    let mut matches = matches.into_iter();
+    matches
+        .next()
+        .map(|(_, function)| function)
+        .ok_or_else(|| no_match(row, name, arguments))
 }
 
-fn no_match(row: &Row, arguments: &[Argument<'_>]) -> CqlError {
-    let name = row.name;
+fn signatures(row: &Row, name: &str) -> String {
+    let signature = |(patterns, returns): &(&[Pattern], Returns)| {
+        let parameters: Vec<String> = patterns.iter().map(|p| p.to_string()).collect();
+        format!("system.{name} : ({}) -> {returns}", parameters.join(", "))
+    };
+    let known: Vec<String> = row.overloads.iter().map(signature).collect();
+    known.join(", ")
+}
+
+fn ambiguous(row: &Row, name: &str) -> CqlError {
+    CqlError::invalid(format!(
+        "Ambiguous call to function {name} (can be matched by following signatures: {}): use type \
+         casts to disambiguate",
+        signatures(row, name)
+    ))
+}
+
+fn no_match(row: &Row, name: &str, arguments: &[Argument<'_>]) -> CqlError {
     if let [(patterns, _)] = row.overloads
         && patterns.len() != arguments.len()
     {
@@ -152,15 +177,27 @@ fn no_match(row: &Row, arguments: &[Argument<'_>]) -> CqlError {
              {provided} provided"
         ));
     }
-    let signature = |(patterns, returns): &(&[Pattern], Returns)| {
-        let parameters: Vec<String> = patterns.iter().map(|p| p.to_string()).collect();
-        format!("{name} : ({}) -> {returns}", parameters.join(", "))
-    };
-    let known: Vec<String> = row.overloads.iter().map(signature).collect();
+    if let [(patterns, _)] = row.overloads {
+        let wrong = patterns.iter().zip(arguments).enumerate();
+        for (place, (pattern, argument)) in wrong {
+            if let Pattern::Native(native) = pattern
+                && !accepts(argument, &DataType::Native(*native))
+            {
+                return wrong_argument(name, place, native.name());
+            }
+        }
+    }
     CqlError::invalid(format!(
         "Invalid call to function {name}, none of its type signatures match (known type \
          signatures: {})",
-        known.join(", ")
+        signatures(row, name)
+    ))
+}
+
+fn wrong_argument(name: &str, place: usize, expected: &str) -> CqlError {
+    CqlError::invalid(format!(
+        "Type error: the argument cannot be passed as argument {place} of function system.{name} \
+         of type {expected}"
     ))
 }
 
@@ -207,10 +244,7 @@ fn one_overload(function: Function, arguments: &[Argument<'_>]) -> Result<Functi
         .find(|(parameter, argument)| !accepts(argument, parameter));
     match wrong {
         None => Ok(function),
-        Some((parameter, _)) => Err(CqlError::invalid(format!(
-            "Type error: the argument cannot be passed as argument 0 of function {name} of type \
-             {parameter}"
-        ))),
+        Some((parameter, _)) => Err(wrong_argument(name, 0, &parameter.to_string())),
     }
 }
 
@@ -336,7 +370,7 @@ pub(crate) fn constant_fits(kind: ConstantKind, native: Native) -> bool {
 /// Whether values of one type are values of the other, too.
 pub(crate) fn is_assignable(from: &DataType, to: &DataType) -> bool {
     use Native::{
-        Ascii, Bigint, Blob, Counter, Int, Smallint, Text, Timeuuid, Tinyint, Uuid, Varint,
+        Ascii, Bigint, Blob, Int, Smallint, Text, Timestamp, Timeuuid, Tinyint, Uuid, Varint,
     };
     match (from, to) {
         (DataType::Native(from), DataType::Native(to)) => {
@@ -346,8 +380,8 @@ pub(crate) fn is_assignable(from: &DataType, to: &DataType) -> bool {
                     (Ascii, Text)
                         | (Timeuuid, Uuid)
                         | (_, Blob)
-                        | (Bigint, Counter)
-                        | (Counter, Bigint)
+                        | (Bigint, Timestamp)
+                        | (Timestamp, Bigint)
                         | (Tinyint | Smallint | Int | Bigint, Varint)
                 )
         }
@@ -365,6 +399,7 @@ impl Function {
             return Ok(None);
         }
         (self.evaluate)(&Call {
+            name: &self.name,
             arguments,
             types: &self.parameters,
             result: &self.result,

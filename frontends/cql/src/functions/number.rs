@@ -137,7 +137,7 @@ impl Number {
     /// Both in the type of the result.
     pub(crate) fn operate(&self, operator: Arithmetic, other: &Self) -> Result<Self> {
         use Arithmetic::{Divide, Remainder};
-        let zero = || CqlError::invalid("the operation failed: / by zero");
+        let zero = || CqlError::invalid("/ by zero");
         macro_rules! integers {
             ($kind:ident, $left:expr, $right:expr) => {{
                 if matches!(operator, Divide | Remainder) && *$right == 0 {
@@ -177,10 +177,21 @@ impl Number {
                 reals!(Varint, left, right)
             }
             (left, right) => {
-                let none = || CqlError::invalid("the operation failed: not a number");
-                let left = left.decimal().ok_or_else(none)?;
-                let right = right.decimal().ok_or_else(none)?;
-                Self::Decimal(operate_decimals(operator, &left, &right)?)
+                let decimal = |number: &Self| {
+                    let what = if number.real().is_nan() {
+                        "A NaN"
+                    } else {
+                        "An infinite number"
+                    };
+                    let words = || format!("{what} cannot be converted into a decimal");
+                    let none = || CqlError::invalid(words());
+                    number.decimal().ok_or_else(none)
+                };
+                Self::Decimal(operate_decimals(
+                    operator,
+                    &decimal(left)?,
+                    &decimal(right)?,
+                )?)
             }
         })
     }
@@ -245,7 +256,7 @@ fn whole(decimal: &Decimal) -> BigInt {
 
 fn rescaled(decimal: &Decimal, scale: i64) -> Result<BigInt> {
     let power = power_of_ten(scale - i64::from(decimal.scale));
-    let power = power.ok_or_else(|| CqlError::invalid("the operation failed: too many digits"))?;
+    let power = power.ok_or_else(|| CqlError::invalid("too many digits"))?;
     Ok(&decimal.unscaled * power)
 }
 
@@ -256,7 +267,7 @@ fn of_scale(unscaled: BigInt, scale: i64) -> Decimal {
 
 fn operate_decimals(operator: Arithmetic, left: &Decimal, right: &Decimal) -> Result<Decimal> {
     let scale = i64::from(left.scale.max(right.scale));
-    let zero = || CqlError::invalid("the operation failed: / by zero");
+    let zero = || CqlError::invalid("/ by zero");
     Ok(match operator {
         Arithmetic::Add => of_scale(rescaled(left, scale)? + rescaled(right, scale)?, scale),
         Arithmetic::Subtract => of_scale(rescaled(left, scale)? - rescaled(right, scale)?, scale),
@@ -281,7 +292,9 @@ fn operate_decimals(operator: Arithmetic, left: &Decimal, right: &Decimal) -> Re
                     - i64::from(d.scale)
             };
             let first = size(left) - size(right);
-            let digits = (MIN_DIGITS - first).max(scale).clamp(0, MAX_DIGITS);
+            let digits = (MIN_DIGITS - first)
+                .max(scale)
+                .clamp(MIN_DIGITS, MAX_DIGITS);
             strip_zeros(divide(left, right, digits)?)
         }
     })
@@ -290,7 +303,7 @@ fn operate_decimals(operator: Arithmetic, left: &Decimal, right: &Decimal) -> Re
 /// The quotient with so many digits behind the point, the last one rounded.
 pub(super) fn divide(left: &Decimal, right: &Decimal, digits: i64) -> Result<Decimal> {
     let shift = digits + i64::from(right.scale) - i64::from(left.scale);
-    let too_many = || CqlError::invalid("the operation failed: too many digits");
+    let too_many = || CqlError::invalid("too many digits");
     let power = power_of_ten(shift.abs()).ok_or_else(too_many)?;
     let (dividend, divisor) = if shift >= 0 {
         (&left.unscaled * power, right.unscaled.clone())

@@ -2,29 +2,23 @@
 
 use super::number::{Number, result_type};
 use super::time::add_duration;
-use crate::error::{CqlError, Result};
+use crate::error::{CqlError, ErrorKind, Result};
 use crate::statement::Arithmetic;
 use crate::types::{DataType, Duration, Native};
 
-/// The types in which both sides are taken, and that of the result.
+/// The types in which both sides are taken, and that of the result; none if they do not fit.
 pub(crate) fn operation_types(
     operator: Arithmetic,
     left: &DataType,
     right: &DataType,
-) -> Result<(DataType, DataType, DataType)> {
-    let wrong = || {
-        let symbol = operator.symbol();
-        CqlError::invalid(format!(
-            "the '{symbol}' operation is not supported between {left} and {right}"
-        ))
-    };
+) -> Option<(DataType, DataType, DataType)> {
     let (DataType::Native(left_native), DataType::Native(right_native)) = (left, right) else {
-        return Err(wrong());
+        return None;
     };
     let is_sum = matches!(operator, Arithmetic::Add | Arithmetic::Subtract);
     match (left_native, right_native) {
         (Native::Timestamp | Native::Date, Native::Duration) if is_sum => {
-            Ok((left.clone(), right.clone(), left.clone()))
+            Some((left.clone(), right.clone(), left.clone()))
         }
         (Native::Text | Native::Ascii, Native::Text | Native::Ascii)
             if operator == Arithmetic::Add =>
@@ -34,11 +28,11 @@ pub(crate) fn operation_types(
             } else {
                 Native::Text.into()
             };
-            Ok((left.clone(), right.clone(), result))
+            Some((left.clone(), right.clone(), result))
         }
         _ => {
-            let result = result_type(*left_native, *right_native).ok_or_else(wrong)?;
-            Ok((left.clone(), right.clone(), result.into()))
+            let result = result_type(*left_native, *right_native)?;
+            Some((left.clone(), right.clone(), result.into()))
         }
     }
 }
@@ -52,6 +46,22 @@ pub(crate) fn operate(
     left: Side<'_>,
     right: Side<'_>,
 ) -> Result<Option<Vec<u8>>> {
+    computed(operator, left, right).map_err(|error| {
+        let (left, right) = (left.0.name(), right.0.name());
+        let kind = ErrorKind::FunctionFailure {
+            keyspace: "system".to_owned(),
+            function: operator.symbol().to_string(),
+            argument_types: vec![left.to_owned(), right.to_owned()],
+        };
+        let (symbol, why) = (operator.symbol(), error.message);
+        CqlError::new(
+            kind,
+            format!("the operation '{left} {symbol} {right}' failed: {why}"),
+        )
+    })
+}
+
+fn computed(operator: Arithmetic, left: Side<'_>, right: Side<'_>) -> Result<Option<Vec<u8>>> {
     let ((left_type, left), (right_type, right)) = (left, right);
     if matches!(left_type, Native::Text | Native::Ascii) {
         return Ok(Some([left, right].concat()));
@@ -69,7 +79,11 @@ pub(crate) fn operate(
         return add_duration(left_type, left, duration, sign).map(Some);
     }
     let result = result_type(left_type, right_type);
-    let side = |native, bytes| Number::read(native, bytes)?.convert(result?);
+    let side = |native, bytes| {
+        let number = Number::read(native, bytes)?;
+        // What is no number cannot become a decimal, and says so when it is counted with.
+        Some(number.convert(result?).unwrap_or(number))
+    };
     match (side(left_type, left), side(right_type, right)) {
         (Some(left), Some(right)) => Ok(Some(left.operate(operator, &right)?.write())),
         _ => Ok(None),
@@ -100,9 +114,9 @@ mod tests {
     use crate::types::{parse_native, to_literal};
 
     fn result(operator: Arithmetic, left: (Native, &str), right: (Native, &str)) -> String {
-        let (_, _, data_type) = match operation_types(operator, &left.0.into(), &right.0.into()) {
-            Ok(types) => types,
-            Err(error) => return error.message,
+        let types = operation_types(operator, &left.0.into(), &right.0.into());
+        let Some((_, _, data_type)) = types else {
+            return "unsupported".to_owned();
         };
         let bytes = |(native, text)| parse_native(native, text).unwrap();
         let (left_bytes, right_bytes) = (bytes(left), bytes(right));
@@ -137,13 +151,19 @@ mod tests {
                 Divide,
                 (Native::Int, "1"),
                 (Native::Int, "0"),
-                "the operation failed: / by zero",
+                "the operation 'int / int' failed: / by zero",
             ),
             (
                 Multiply,
                 (Native::Text, "a"),
                 (Native::Int, "1"),
-                "the '*' operation is not supported between text and int",
+                "unsupported",
+            ),
+            (
+                Add,
+                (Native::Decimal, "1"),
+                (Native::Double, "NaN"),
+                "the operation 'decimal + double' failed: A NaN cannot be converted into a decimal",
             ),
         ] {
             assert_eq!(result(operator, left, right), expected);

@@ -247,15 +247,18 @@ pub(super) fn add_duration(
     duration: Duration,
     sign: i64,
 ) -> Result<Vec<u8>> {
-    let wrong = || CqlError::invalid("the operation failed: not a time");
+    let wrong = || CqlError::invalid("not a time");
+    let imprecise = |precision: &str| {
+        CqlError::invalid(format!(
+            "The duration must have a {precision} precision. Was: {duration}"
+        ))
+    };
     let months = i64::from(duration.months) * sign;
     let days = i64::from(duration.days) * sign;
     match native {
         Native::Date => {
             if duration.nanoseconds != 0 {
-                return Err(CqlError::invalid(
-                    "the operation failed: The duration must have a day precision. Was: ",
-                ));
+                return Err(imprecise("day"));
             }
             let day: [u8; 4] = value.try_into().map_err(|_| wrong())?;
             let day = i64::from(u32::from_be_bytes(day)) - DATE_EPOCH;
@@ -264,6 +267,9 @@ pub(super) fn add_duration(
             Ok(moved.to_be_bytes().to_vec())
         }
         _ => {
+            if duration.nanoseconds % NANOS_PER_MILLI != 0 {
+                return Err(imprecise("millisecond"));
+            }
             let millis = i64::from_be_bytes(value.try_into().map_err(|_| wrong())?);
             let day = add_months(millis.div_euclid(MILLIS_PER_DAY), months) + days;
             let rest = millis.rem_euclid(MILLIS_PER_DAY);

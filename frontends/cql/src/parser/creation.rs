@@ -172,10 +172,6 @@ fn create_view(input: Tokens<'_>) -> Read<'_, Statement> {
     let (input, relations) = after_keyword(input, "where", relations)?;
     let (input, primary_key) = primary_key(input)?;
     let (input, options) = table_options(input)?;
-    if options.is_compact {
-        let words = "COMPACT STORAGE tables are not allowed starting with version 4.0";
-        return super::mistake::refuse(input, words);
-    }
     let create = CreateView {
         name,
         if_not_exists,
@@ -184,6 +180,7 @@ fn create_view(input: Tokens<'_>) -> Read<'_, Statement> {
         relations: relations.unwrap_or_default(),
         primary_key,
         clustering_order: options.clustering_order,
+        is_compact: options.is_compact,
         properties: options.properties,
     };
     Ok((input, Statement::CreateView(create)))

@@ -131,19 +131,14 @@ pub(super) fn update(input: Tokens<'_>) -> Read<'_, Statement> {
 
 /// A column may change in parts, and as a whole once.
 fn refuse_conflicts<'t>(input: Tokens<'t>, assignments: &[Assignment]) -> Read<'t, ()> {
-    let is_part = |operation: &Operation| {
-        matches!(
-            operation,
-            Operation::SetElement(..) | Operation::SetField(..)
-        )
-    };
+    let is_whole = |operation: &Operation| matches!(operation, Operation::Set(..));
     for (index, assignment) in assignments.iter().enumerate() {
         let earlier = assignments.iter().take(index);
         let conflict = earlier
             .filter(|other| other.column == assignment.column)
             .any(|other| match (&other.operation, &assignment.operation) {
                 (Operation::SetField(one, _), Operation::SetField(other, _)) => one == other,
-                (one, other) => !(is_part(one) && is_part(other)),
+                (one, other) => is_whole(one) || is_whole(other),
             });
         if conflict {
             let column = crate::statement::quoted(&assignment.column);

@@ -8,7 +8,7 @@ use super::term::{PRODUCTS, SUMS, chain, constant, following, marker, term};
 use super::tokens::{
     Tokens, after_keyword, deeper, keyword, list, list_between, list_in_parentheses, symbol,
 };
-use crate::statement::{Arithmetic, ColumnTime, Selection, Selector};
+use crate::statement::{Arithmetic, ColumnTime, RawType, Selection, Selector};
 
 /// All columns, or selectors with their aliases.
 pub(super) fn selection(input: Tokens<'_>) -> Read<'_, Selection> {
@@ -155,7 +155,7 @@ fn function(input: Tokens<'_>) -> Read<'_, Selector> {
 fn parentheses(input: Tokens<'_>) -> Read<'_, Selector> {
     if let Ok((after, data_type)) = data_type(input)
         && after.is_symbol(")")
-        && begins_selector(after.skip(1))
+        && (begins_selector(after.skip(1)) || is_negative(after.skip(1), &data_type))
     {
         let (input, inner) = simple(after.skip(1))?;
         return Ok((input, Selector::TypeHint(data_type, Box::new(inner))));
@@ -163,6 +163,13 @@ fn parentheses(input: Tokens<'_>) -> Read<'_, Selector> {
     let (input, selectors) = list(selector)(input)?;
     let (input, ()) = symbol(")").parse(input)?;
     Ok((input, Selector::Tuple(selectors)))
+}
+
+/// Whether this is a negative number, behind a type that no column is called by: behind a name, it
+/// would be taken off.
+fn is_negative(input: Tokens<'_>, before: &RawType) -> bool {
+    matches!(before, RawType::Native(_))
+        && constant(input).is_some_and(|(_, constant)| constant.text.starts_with('-'))
 }
 
 /// Whether a selector may begin here, which nothing but a type can stand before.

@@ -159,9 +159,15 @@ fn add_or_subtract(
                 How::Remove(value)
             })
         }
-        _ => refuse(format!(
-            "Invalid operation ({name} = {name} {symbol} {term}) for non counter column {name}"
-        )),
+        other => {
+            let what = match other {
+                DataType::Tuple(_) => "tuple",
+                _ => "non counter",
+            };
+            refuse(format!(
+                "Invalid operation ({name} = {name} {symbol} {term}) for {what} column {name}"
+            ))
+        }
     }
 }
 

@@ -70,6 +70,7 @@ impl Planner<'_> {
         inner
             .iter()
             .map(|inner| {
+                check_part(inner, want, ("value", element))?;
                 Ok(self
                     .typed(inner, Some(Receiver { name, data_type }))?
                     .expression)
@@ -94,6 +95,8 @@ impl Planner<'_> {
                 name: &key_name,
                 data_type: key,
             };
+            check_part(key_selector, want, ("key", key))?;
+            check_part(value_selector, want, ("value", value))?;
             let key = self.typed(key_selector, Some(receiver))?.expression;
             let receiver = Receiver {
                 name: &value_name,
@@ -157,6 +160,14 @@ impl Planner<'_> {
         }
         let mut components = Vec::with_capacity(inner.len());
         for (index, (selector, data_type)) in inner.iter().zip(types).enumerate() {
+            if let (Selector::Tuple(nested), DataType::Tuple(types)) = (selector, data_type)
+                && nested.len() > types.len()
+            {
+                return Err(CqlError::invalid(format!(
+                    "Invalid tuple literal for {}: component {index} is not of type {data_type}",
+                    want.name
+                )));
+            }
             let name = &format!("{}[{index}]", want.name);
             components.push(
                 self.typed(selector, Some(Receiver { name, data_type }))?
@@ -203,6 +214,26 @@ impl Planner<'_> {
         let data_type = &data_type;
         self.literal(what, Some(Receiver { name, data_type }))
     }
+}
+
+/// Refuses tuples in a collection that are longer than its tuples are.
+fn check_part(part: &Selector, want: Receiver<'_>, (what, of): (&str, &DataType)) -> Result<()> {
+    let (Selector::Tuple(inner), DataType::Tuple(types)) = (part, of) else {
+        return Ok(());
+    };
+    if inner.len() <= types.len() {
+        return Ok(());
+    }
+    let kind = match want.data_type {
+        DataType::Map { .. } => "map",
+        DataType::Set { .. } => "set",
+        _ => "list",
+    };
+    Err(CqlError::invalid(format!(
+        "Invalid {kind} literal for {}: {what} {} is not of type {of}",
+        want.name,
+        super::selection::text(part)
+    )))
 }
 
 fn is_of_names(what: &Selector) -> bool {

@@ -11,6 +11,7 @@ mod constant;
 mod expression;
 mod literal;
 mod modify;
+mod operation;
 mod repeats;
 mod restriction;
 mod route;
@@ -19,6 +20,7 @@ mod selection;
 mod target;
 #[cfg(test)]
 mod tests;
+mod together;
 mod typing;
 mod view;
 

@@ -83,33 +83,44 @@ pub(super) fn check_repeats(table: &Table, restrictions: &Restrictions) -> Resul
                 other.start < step.start + step.count && step.start < other.start + other.count;
             let are_slices = matches!(step.test, ClusteringTest::Slice { .. })
                 && matches!(other.test, ClusteringTest::Slice { .. });
-            let same_end = match (&step.test, &other.test) {
-                (
-                    ClusteringTest::Slice { lower, upper },
-                    ClusteringTest::Slice {
-                        lower: other_lower,
-                        upper: other_upper,
-                    },
-                ) => {
-                    (lower.is_some() && other_lower.is_some())
-                        || (upper.is_some() && other_upper.is_some())
-                }
-                _ => false,
-            };
-            if overlaps && (!are_slices || same_end) {
-                let column = name(first + step.start.max(other.start));
-                return refuse(if same_end {
-                    format!("More than one restriction was found for the start bound on {column}")
-                } else {
-                    format!(
-                        "{column} cannot be restricted by more than one relation if it includes \
-                         an Equal"
-                    )
-                });
+            let same_end = same_end(&step.test, &other.test);
+            if !overlaps {
+                continue;
+            }
+            let column = name(first + step.start.max(other.start));
+            if let Some(end) = same_end {
+                return refuse(format!(
+                    "More than one restriction was found for the {end} bound on {column}"
+                ));
+            }
+            if !are_slices {
+                return refuse(format!(
+                    "{column} cannot be restricted by more than one relation if it includes an \
+                     Equal"
+                ));
+            }
+            if step.start != other.start {
+                return refuse(format!(
+                    "Column \"{column}\" cannot be restricted by two inequalities not starting \
+                     with the same column"
+                ));
             }
         }
     }
     Ok(())
+}
+
+/// The end that two slices both have, if there is one.
+fn same_end(one: &ClusteringTest, other: &ClusteringTest) -> Option<&'static str> {
+    let ends = |test: &ClusteringTest| match test {
+        ClusteringTest::Slice { lower, upper } => (lower.is_some(), upper.is_some()),
+        _ => (false, false),
+    };
+    match (ends(one), ends(other)) {
+        ((true, _), (true, _)) => Some("start"),
+        ((_, true), (_, true)) => Some("end"),
+        _ => None,
+    }
 }
 
 fn check_pair(name: &str, one: &Test, other: &Test) -> Result<()> {

@@ -2,6 +2,7 @@
 
 use super::expression::Expression;
 use super::repeats::{check_comparison, check_multi_cell, check_repeats};
+use super::route::slice_of;
 use super::typing::{Planner, Receiver, find_column};
 use crate::error::{Result, refuse};
 use crate::schema::{Column, ColumnKind, Table};
@@ -61,6 +62,21 @@ pub(crate) struct Filter {
     pub(crate) test: Test,
 }
 
+impl Filter {
+    /// The values that it asks for, as far as they are not of several columns together.
+    pub(crate) fn values(&self) -> &[Expression] {
+        match &self.test {
+            Test::Compare(_, value)
+            | Test::Contains(value)
+            | Test::ContainsKey(value)
+            | Test::Entry(_, _, value)
+            | Test::In(Choice::One(value) | Choice::List(value)) => std::slice::from_ref(value),
+            Test::In(Choice::Many(values)) => values,
+            Test::Together(_) => &[],
+        }
+    }
+}
+
 #[derive(Clone, Debug)]
 pub(crate) enum Test {
     Compare(Comparator, Expression),
@@ -96,11 +112,12 @@ impl Planner<'_> {
         for relation in relations {
             self.relation(relation, &mut restrictions)?;
         }
+        restrictions.join_slices(self.table);
         check_repeats(self.table, &restrictions)?;
         Ok(restrictions)
     }
 
-    fn column(&self, name: &str) -> Result<(usize, Column)> {
+    pub(super) fn column(&self, name: &str) -> Result<(usize, Column)> {
         let place = find_column(self.table, name)?;
         match self.table.columns.get(place) {
             Some(column) => Ok((place, column.clone())),
@@ -155,7 +172,7 @@ impl Planner<'_> {
                 value,
             } => {
                 let step = self.compare_tuple(columns, *comparator, value)?;
-                out.together.push(step);
+                out.push_step(step, self.table);
             }
             Relation::InTuples { columns, values } => {
                 let step = self.in_tuples(columns, values)?;
@@ -205,6 +222,12 @@ impl Planner<'_> {
                 column.name
             ));
         };
+        if !column.data_type.is_multi_cell() {
+            return refuse(format!(
+                "Map-entry equality predicates on frozen map column {} are not supported",
+                column.name
+            ));
+        }
         if comparator != Comparator::Equal && comparator != Comparator::NotEqual {
             return refuse("Only EQ relations are supported on map entries");
         }
@@ -270,6 +293,10 @@ impl Planner<'_> {
         let is_all = keys
             .iter()
             .all(|key| columns.iter().any(|column| column == key));
+        let is_repeated = |(index, name)| columns.iter().take(index).any(|other| other == name);
+        if is_all && columns.iter().enumerate().any(is_repeated) {
+            return refuse("The token() function contains duplicate partition key components");
+        }
         if !is_all || columns.len() != keys.len() {
             return refuse(
                 "The token() function must be applied to all partition key components or none of \
@@ -306,147 +333,15 @@ impl Planner<'_> {
             Comparator::NotEqual => refuse("Unsupported \"!=\" relation on token()"),
         }
     }
-
-    /// The first clustering column of a relation on several, and their number and types.
-    fn together(&self, columns: &[String], relation: &str) -> Result<(usize, Vec<Column>)> {
-        let clustering: Vec<&Column> = self.table.clustering().collect();
-        let mut found: Vec<Column> = Vec::with_capacity(columns.len());
-        let mut start = None;
-        for name in columns {
-            let (_, column) = self.column(name)?;
-            let Some(place) = clustering.iter().position(|known| known.name == *name) else {
-                return refuse(format!(
-                    "Multi-column relations can only be applied to clustering columns but was \
-                     applied to: {}",
-                    quoted(name)
-                ));
-            };
-            if found.iter().any(|other| other.name == *name) {
-                return refuse(format!(
-                    "Column \"{name}\" appeared twice in a relation: {relation}"
-                ));
-            }
-            let expected = start.map_or(place, |start: usize| start + found.len());
-            if place != expected {
-                return refuse(format!(
-                    "Clustering columns must appear in the PRIMARY KEY order in multi-column \
-                     relations: {relation}"
-                ));
-            }
-            start.get_or_insert(place);
-            found.push(column);
-        }
-        Ok((start.unwrap_or(0), found))
-    }
-
-    fn compare_tuple(
-        &mut self,
-        columns: &[String],
-        comparator: Comparator,
-        value: &Term,
-    ) -> Result<ClusteringStep> {
-        let names = columns.join(", ");
-        let relation = format!("({names}) {} {value}", comparator.symbol());
-        let (start, found) = self.together(columns, &relation)?;
-        let values = self.tuple_values(value, &found)?;
-        let bound = |is_inclusive| {
-            Some(Bound {
-                values: values.clone(),
-                is_inclusive,
-            })
-        };
-        let test = match comparator {
-            Comparator::Equal => ClusteringTest::EqualTuple(values),
-            Comparator::NotEqual => {
-                return refuse(format!("Unsupported \"!=\" relation: {relation}"));
-            }
-            Comparator::Greater | Comparator::GreaterOrEqual => ClusteringTest::Slice {
-                lower: bound(comparator == Comparator::GreaterOrEqual),
-                upper: None,
-            },
-            Comparator::Less | Comparator::LessOrEqual => ClusteringTest::Slice {
-                lower: None,
-                upper: bound(comparator == Comparator::LessOrEqual),
-            },
-        };
-        Ok(ClusteringStep {
-            start,
-            count: found.len(),
-            test,
-        })
-    }
-
-    fn in_tuples(&mut self, columns: &[String], values: &InValues) -> Result<ClusteringStep> {
-        let names = columns.join(", ");
-        let (start, found) = self.together(columns, &format!("({names}) IN"))?;
-        let test = match values {
-            InValues::Marker(marker) => {
-                let tuple = tuple_type(&found);
-                let data_type = &DataType::list(tuple.clone()).freeze();
-                let name = &format!("in({})", columns.join(","));
-                let list = self.marker(*marker, Receiver { name, data_type });
-                ClusteringTest::InTupleList(list, tuple)
-            }
-            InValues::Terms(terms) => {
-                let tuples: Result<Vec<Tuple>> = terms
-                    .iter()
-                    .map(|term| self.tuple_values(term, &found))
-                    .collect();
-                ClusteringTest::InTuples(tuples?)
-            }
-        };
-        Ok(ClusteringStep {
-            start,
-            count: found.len(),
-            test,
-        })
-    }
-
-    fn tuple_values(&mut self, value: &Term, columns: &[Column]) -> Result<Tuple> {
-        match value {
-            Term::Tuple(terms) => {
-                if terms.len() != columns.len() {
-                    return refuse(format!(
-                        "Expected {} elements in value tuple, but got {}: {value}",
-                        columns.len(),
-                        terms.len()
-                    ));
-                }
-                let each: Result<Vec<Expression>> = terms
-                    .iter()
-                    .zip(columns)
-                    .map(|(term, column)| self.term(term, receiver(column)))
-                    .collect();
-                Ok(Tuple::Each(each?))
-            }
-            Term::Marker(marker) => {
-                let data_type = tuple_type(columns);
-                let names: Vec<&str> = columns.iter().map(|column| column.name.as_str()).collect();
-                let name = &format!("({})", names.join(","));
-                let receiver = Receiver {
-                    name,
-                    data_type: &data_type,
-                };
-                Ok(Tuple::Whole(self.marker(*marker, receiver), data_type))
-            }
-            // Parentheses around one term are not a tuple to the parser.
-            other => match columns {
-                [column] => Ok(Tuple::Each(vec![self.term(other, receiver(column))?])),
-                _ => refuse(format!(
-                    "Invalid tuple literal for ({}): it is not a tuple: {other}",
-                    columns.len()
-                )),
-            },
-        }
-    }
 }
 
 /// Why a relation is never possible in the WHERE of a statement on rows.
 fn unsupported(relation: &Relation) -> String {
     match relation {
-        Relation::Like { column, .. } => format!(
-            "LIKE restriction is only supported on properly indexed columns. {column} LIKE is not \
-             valid."
+        Relation::Like { column, pattern } => format!(
+            "LIKE restriction is only supported on properly indexed columns. {} LIKE {pattern} is \
+             not valid.",
+            quoted(column)
         ),
         Relation::IsNotNull(column) => {
             format!("Unsupported restriction: {} IS NOT NULL", quoted(column))
@@ -459,6 +354,38 @@ fn unsupported(relation: &Relation) -> String {
 }
 
 impl Restrictions {
+    /// A slice of one column beside a slice of several that begin with it bounds the same rows.
+    fn join_slices(&mut self, table: &Table) {
+        let is_slice = |step: &ClusteringStep| matches!(step.test, ClusteringTest::Slice { .. });
+        for filter in std::mem::take(&mut self.filters) {
+            let place = clustering_place(table, filter.column);
+            let mut together = self.together.iter();
+            let is_beside = together.any(|step| is_slice(step) && Some(step.start) == place);
+            match (place, slice_of(&filter)) {
+                (Some(start), Some(test)) if is_beside => {
+                    let count = 1;
+                    self.together.push(ClusteringStep { start, count, test });
+                }
+                _ => self.filters.push(filter),
+            }
+        }
+    }
+
+    /// Adds what is asked of columns together. A tuple of one is its value.
+    fn push_step(&mut self, step: ClusteringStep, table: &Table) {
+        match (&step.test, step.count) {
+            (ClusteringTest::EqualTuple(Tuple::Each(values)), 1) => {
+                let column = table.partition_key().count() + step.start;
+                let tests = values.iter().map(|value| Filter {
+                    column,
+                    test: Test::Compare(Comparator::Equal, value.clone()),
+                });
+                self.filters.extend(tests);
+            }
+            _ => self.together.push(step),
+        }
+    }
+
     fn push(&mut self, column: usize, test: Test) {
         self.filters.push(Filter { column, test });
     }
@@ -469,15 +396,6 @@ pub(super) fn receiver(column: &Column) -> Receiver<'_> {
         name: &column.name,
         data_type: &column.data_type,
     }
-}
-
-fn tuple_type(columns: &[Column]) -> DataType {
-    DataType::Tuple(
-        columns
-            .iter()
-            .map(|column| column.data_type.clone())
-            .collect(),
-    )
 }
 
 /// Whether a column is a clustering column, and its place among them.

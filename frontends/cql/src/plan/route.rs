@@ -57,15 +57,18 @@ pub(super) fn route(
     let any_index = by_kind.all().any(has_index);
     let may_filter = allow_filtering || any_index;
     let mut left: Vec<Filter> = Vec::new();
-    let partitions = partitions(keys, &mut by_kind.partition, token, may_filter)?;
+    let partitions = partitions(keys, &mut by_kind.partition, token);
     left.append(&mut by_kind.partition);
-    let mut clustering = Vec::new();
-    if matches!(partitions, Partitions::Keys(..)) {
-        clustering = take_prefix(table, &mut by_kind.clustering, &mut together);
-        let last = clustering.last();
-        if !may_filter {
-            check_clustering(table, &by_kind.clustering, &together, last)?;
-        }
+    let (free, free_together) = (by_kind.clustering.clone(), together.clone());
+    let mut clustering = take_prefix(table, &mut by_kind.clustering, &mut together);
+    if !may_filter {
+        check_contains(&by_kind.clustering)?;
+        check_clustering(table, &by_kind.clustering, &together, clustering.last())?;
+    }
+    if !matches!(partitions, Partitions::Keys(..)) {
+        // Of all partitions, each row is asked.
+        clustering.clear();
+        (by_kind.clustering, together) = (free, free_together);
     }
     left.append(&mut by_kind.clustering);
     left.extend(together.into_iter().map(|step| Filter {
@@ -91,12 +94,7 @@ pub(super) fn route(
 }
 
 /// Which partitions are read. Takes out what names them as a whole.
-fn partitions(
-    keys: usize,
-    filters: &mut Vec<Filter>,
-    token: Option<TokenRange>,
-    may_filter: bool,
-) -> Result<Partitions> {
+fn partitions(keys: usize, filters: &mut Vec<Filter>, token: Option<TokenRange>) -> Partitions {
     let choice_at = |place: usize| {
         let filter = filters.iter().find(|filter| filter.column == place);
         filter.and_then(choice_of)
@@ -104,15 +102,9 @@ fn partitions(
     let choices: Option<Vec<Choice>> = (0..keys).map(choice_at).collect();
     if let Some(choices) = choices.filter(|choices| !choices.is_empty()) {
         filters.clear();
-        return Ok(Partitions::Keys(choices, token));
+        return Partitions::Keys(choices, token);
     }
-    if !may_filter && filters.iter().any(|filter| choice_of(filter).is_none()) {
-        return refuse(
-            "Only EQ and IN relation are supported on the partition key (unless you use the \
-             token() function)",
-        );
-    }
-    Ok(token.map_or(Partitions::All, Partitions::Tokens))
+    token.map_or(Partitions::All, Partitions::Tokens)
 }
 
 #[derive(Default)]
@@ -217,7 +209,7 @@ pub(super) fn take_prefix(
     steps
 }
 
-fn slice_of(filter: &Filter) -> Option<ClusteringTest> {
+pub(super) fn slice_of(filter: &Filter) -> Option<ClusteringTest> {
     use super::restriction::{Bound, Tuple};
     let Test::Compare(comparator, value) = &filter.test else {
         return None;
@@ -236,6 +228,18 @@ fn slice_of(filter: &Filter) -> Option<ClusteringTest> {
         Comparator::Equal | Comparator::NotEqual => return None,
     };
     Some(ClusteringTest::Slice { lower, upper })
+}
+
+fn check_contains(clustering: &[Filter]) -> Result<()> {
+    let is_containing =
+        |filter: &Filter| matches!(filter.test, Test::Contains(_) | Test::ContainsKey(_));
+    if clustering.iter().any(is_containing) {
+        return refuse(
+            "Clustering columns can only be restricted with CONTAINS with a secondary index or \
+             filtering",
+        );
+    }
+    Ok(())
 }
 
 /// Refuses restrictions of clustering columns behind ones that are free or sliced.

@@ -58,6 +58,7 @@ pub(super) fn select(
     let route = route(table, restrictions, select.allow_filtering)?;
     if select.is_distinct {
         check_distinct(table, &selection, &route)?;
+        check_distinct_groups(table, &group_by)?;
     }
     check_group_order(table, &group_by, &route)?;
     let (is_reversed, sort) = order(table, select, &route)?;
@@ -180,6 +181,16 @@ fn check_distinct(table: &Table, selection: &Selection, route: &Route) -> Result
             "SELECT DISTINCT with WHERE clause only supports restriction by partition key and/or \
              static columns.",
         );
+    }
+    Ok(())
+}
+
+/// Rows of one partition cannot be told apart where each partition is one row.
+fn check_distinct_groups(table: &Table, groups: &[Typed]) -> Result<()> {
+    let kind = |group: &Typed| Some(table.columns.get(group_column(group)?)?.kind);
+    let is_of_rows = |group| matches!(kind(group), Some(ColumnKind::Clustering(_)));
+    if groups.iter().any(is_of_rows) {
+        return refuse("Grouping on clustering columns is not allowed for SELECT DISTINCT queries");
     }
     Ok(())
 }

@@ -226,11 +226,14 @@ pub(super) fn field_of(data_type: &DataType, name: &str) -> Result<(usize, DataT
     }
 }
 
-/// The types of the keys and of the elements of a map, a set or a list.
+/// The types of the keys and of the elements of a map or a set.
 fn element_types(data_type: &DataType, name: &str) -> Result<(DataType, DataType)> {
     match data_type {
         DataType::Map { key, value, .. } => Ok(((**key).clone(), (**value).clone())),
         DataType::Set { element, .. } => Ok(((**element).clone(), (**element).clone())),
+        DataType::List { .. } => Err(CqlError::invalid(format!(
+            "Element selection is only allowed on sets and maps, but {name} is a list"
+        ))),
         _ => Err(CqlError::invalid(format!(
             "Invalid element selection: {name} is of type {data_type} is not a collection"
         ))),

@@ -1,7 +1,7 @@
 //! The rows that an UPDATE or a DELETE is of.
 
 use super::modify::{Kind, Modification, key_count};
-use super::restriction::{ClusteringTest, Filter, Restrictions, clustering_place};
+use super::restriction::{ClusteringTest, Filter, Restrictions, Test, clustering_place};
 use super::route::{check_clustering, choice_of, take_prefix};
 use crate::error::{Result, refuse};
 use crate::schema::Table;
@@ -48,9 +48,12 @@ pub(super) fn set_where(
             .columns
             .get(filter.column)
             .map_or("", |column| column.name.as_str());
-        return refuse(format!(
-            "Cannot restrict clustering column {name} in this way"
-        ));
+        let kind = plan.kind.name();
+        return refuse(match &filter.test {
+            Test::Contains(_) => format!("Cannot use {kind} with CONTAINS"),
+            Test::ContainsKey(_) => format!("Cannot use {kind} with CONTAINS KEY"),
+            _ => format!("Cannot restrict clustering column {name} in this way"),
+        });
     }
     let covered: usize = plan
         .clustering
@@ -87,6 +90,16 @@ fn partition_choices(table: &Table, plan: &mut Modification, keys: &[Filter]) ->
     Ok(())
 }
 
+fn missing_clustering(table: &Table, plan: &Modification) -> String {
+    let done: usize = plan.clustering.iter().map(|step| step.count).sum();
+    let missing: Vec<&str> = table
+        .clustering()
+        .skip(done)
+        .map(|column| column.name.as_str())
+        .collect();
+    format!("Some clustering keys are missing: {}", missing.join(", "))
+}
+
 fn check_rows(
     table: &Table,
     plan: &mut Modification,
@@ -106,6 +119,17 @@ fn check_rows(
                  only static columns"
             ));
         }
+        if !is_whole && plan.condition.is_of_rows(table) {
+            return refuse(match (plan.kind, table.clustering().next()) {
+                (Kind::Delete, Some(column)) => format!(
+                    "DELETE statements must restrict all PRIMARY KEY columns with equality \
+                     relations in order to use IF condition on non static columns, but column '{}' \
+                     is not restricted",
+                    column.name
+                ),
+                _ => missing_clustering(table, plan),
+            });
+        }
         plan.is_static = !has_clustering;
         return Ok(());
     }
@@ -119,16 +143,7 @@ fn check_rows(
         if has_slice {
             return refuse("Range deletions are not supported for specific columns");
         }
-        let done: usize = plan.clustering.iter().map(|step| step.count).sum();
-        let missing: Vec<&str> = table
-            .clustering()
-            .skip(done)
-            .map(|column| column.name.as_str())
-            .collect();
-        return refuse(format!(
-            "Some clustering keys are missing: {}",
-            missing.join(", ")
-        ));
+        return refuse(missing_clustering(table, plan));
     }
     if !is_whole && plan.condition.is_of_rows(table) {
         let done: usize = plan.clustering.iter().map(|step| step.count).sum();

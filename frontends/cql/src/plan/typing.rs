@@ -3,13 +3,11 @@
 
 use super::constant::{typed_constant, untyped_constant};
 use super::expression::{Expression, Typed};
+use super::selection::text;
 use crate::error::{CqlError, Result};
-use crate::functions::{
-    Aggregate, Argument, check_cast, is_assignable, is_number, operation_types, resolve,
-    resolve_aggregate,
-};
+use crate::functions::{Aggregate, Argument, is_assignable, is_number, resolve, resolve_aggregate};
 use crate::schema::{Table, Types, resolve_type};
-use crate::statement::{Arithmetic, Marker, QualifiedName, Selector, Term, quoted};
+use crate::statement::{Marker, QualifiedName, Selector, Term, quoted};
 use crate::types::{DataType, Native};
 use crate::wire::ColumnSpec;
 
@@ -150,79 +148,6 @@ impl<'a> Planner<'a> {
         }
     }
 
-    fn cast(&mut self, inner: &Selector, native: Native) -> Result<Typed> {
-        let inner = self.typed(inner, None)?;
-        check_cast(&inner.data_type, native)?;
-        let DataType::Native(from) = inner.data_type else {
-            return Ok(inner);
-        };
-        let expression = Expression::Cast(Box::new(inner.expression), from, native);
-        Ok(Typed::new(expression, native))
-    }
-
-    fn negation(&mut self, inner: &Selector, want: Option<Receiver<'_>>) -> Result<Typed> {
-        let inner_want = want.filter(|_| matches!(inner, Selector::Marker(_)));
-        let inner = self.typed(inner, inner_want)?;
-        match inner.data_type {
-            DataType::Native(native) if is_number(native) || native == Native::Duration => {
-                let expression = Expression::Negation(Box::new(inner.expression), native);
-                Ok(Typed::new(expression, native))
-            }
-            other => Err(CqlError::invalid(format!(
-                "the '-' operation is not supported on {other}"
-            ))),
-        }
-    }
-
-    fn operation(
-        &mut self,
-        operator: Arithmetic,
-        left: &Selector,
-        right: &Selector,
-        want: Option<Receiver<'_>>,
-    ) -> Result<Typed> {
-        let is_open = |side: &Selector| matches!(side, Selector::Marker(_) | Selector::Null);
-        // A marker is what the other side is, or what is wanted.
-        let (left, right) = match (is_open(left), is_open(right)) {
-            (false, false) => (self.typed(left, None)?, self.typed(right, None)?),
-            (true, true) => (self.typed(left, want)?, self.typed(right, want)?),
-            (true, false) => {
-                let right = self.typed(right, None)?;
-                let data_type = &right.data_type.clone();
-                let name = "arg0(_)";
-                (self.typed(left, Some(Receiver { name, data_type }))?, right)
-            }
-            (false, true) => {
-                let left = self.typed(left, None)?;
-                let is_time = matches!(
-                    left.data_type,
-                    DataType::Native(Native::Timestamp | Native::Date)
-                );
-                let data_type = &if is_time {
-                    Native::Duration.into()
-                } else {
-                    left.data_type.clone()
-                };
-                let name = "arg1(_)";
-                let right = self.typed(right, Some(Receiver { name, data_type }))?;
-                (left, right)
-            }
-        };
-        let (left_type, right_type, result) =
-            operation_types(operator, &left.data_type, &right.data_type)?;
-        let (DataType::Native(left_native), DataType::Native(right_native)) =
-            (left_type, right_type)
-        else {
-            return Ok(left);
-        };
-        let left = Box::new((left.expression, left_native));
-        let right = Box::new((right.expression, right_native));
-        Ok(Typed::new(
-            Expression::Operation(operator, left, right),
-            result,
-        ))
-    }
-
     fn function(
         &mut self,
         name: &QualifiedName,
@@ -286,8 +211,13 @@ impl<'a> Planner<'a> {
         let [argument] = arguments else {
             return Ok(None);
         };
-        if !self.has_rows || !crate::functions::is_aggregate(name) {
+        if !crate::functions::is_aggregate(name) {
             return Ok(None);
+        }
+        if !self.has_rows {
+            return Err(CqlError::invalid(
+                "Aggregation functions are not supported in the where clause",
+            ));
         }
         let inner = self.typed(argument, None)?;
         let mut is_nested = false;
@@ -320,8 +250,8 @@ impl<'a> Planner<'a> {
             .collect();
         if types.len() != arguments.len() {
             return Err(CqlError::invalid(format!(
-                "Invalid number of arguments in call to function token: {} required but {} \
-                 provided",
+                "Invalid number of arguments in call to function system.token: {} required but \
+                 {} provided",
                 types.len(),
                 arguments.len()
             )));
@@ -329,10 +259,21 @@ impl<'a> Planner<'a> {
         let mut components = Vec::with_capacity(types.len());
         for (index, (argument, data_type)) in arguments.iter().zip(&types).enumerate() {
             let name = &format!("arg{index}(token)");
-            components.push(
-                self.typed(argument, Some(Receiver { name, data_type }))?
-                    .expression,
-            );
+            let component = match argument {
+                Selector::Column(_) => {
+                    let typed = self.typed(argument, None)?;
+                    if !is_assignable(&typed.data_type, data_type) {
+                        return Err(CqlError::invalid(format!(
+                            "Type error: {} cannot be passed as argument {index} of function \
+                             system.token of type {data_type}",
+                            text(argument)
+                        )));
+                    }
+                    typed
+                }
+                _ => self.typed(argument, Some(Receiver { name, data_type }))?,
+            };
+            components.push(component.expression);
         }
         Ok(Typed::new(Expression::Token(components), Native::Bigint))
     }
@@ -397,9 +338,9 @@ pub(super) fn function_text(name: &QualifiedName) -> String {
 }
 
 fn cannot_infer<T>(what: &Selector) -> Result<T> {
-    let text = super::selection::text(what);
+    let term = text(what);
     Err(CqlError::invalid(format!(
-        "Cannot infer type for term {text} in selection clause (try using a cast to force a type)"
+        "Cannot infer type for term {term} in selection clause (try using a cast to force a type)"
     )))
 }
 

@@ -11,6 +11,9 @@ use crate::statement::{
 pub(crate) fn create_view(create: &CreateView, base: &Table, id: [u8; 16]) -> Result<View> {
     let name = &create.name.name;
     check_name("Table", name)?;
+    if create.is_compact {
+        return refuse("Cannot use 'COMPACT STORAGE' when defining a materialized view");
+    }
     if base.is_counter() {
         return refuse("Materialized views are not supported on counter tables");
     }
@@ -197,7 +200,11 @@ fn columns(create: &CreateView, base: &Table, selected: &[&Column]) -> Result<Ve
     }
     let direction = |name: &String| {
         let found = order.iter().find(|(other, _)| other == name);
-        found.map_or(Direction::Ascending, |(_, direction)| *direction)
+        match (found, base.column(name).map(|column| column.kind)) {
+            (Some((_, direction)), _) => *direction,
+            (None, Some(ColumnKind::Clustering(direction))) => direction,
+            (None, _) => Direction::Ascending,
+        }
     };
     let partition = create.primary_key.partition.iter();
     let keys = partition

@@ -280,12 +280,13 @@ mod tests {
 
     #[test]
     fn the_others_are_printed() {
-        let properties = properties("replication = {'class': 'NetworkTopologyStrategy', 'dc1': 3}");
+        let properties =
+            properties("replication = {'class': 'NetworkTopologyStrategy', 'datacenter1': 3}");
         let keyspace = keyspace_options("Ks", None, &properties).unwrap();
         assert_eq!(
             describe_keyspace(&keyspace),
             "CREATE KEYSPACE \"Ks\" WITH replication = {'class': 'NetworkTopologyStrategy', \
-             'dc1': '3'}  AND durable_writes = true;"
+             'datacenter1': '3'}  AND durable_writes = true;"
         );
         let types = keyspace_types();
         assert_eq!(

@@ -7,6 +7,8 @@ use crate::statement::{Properties, PropertyValue};
 use super::Keyspace;
 
 const PACKAGE: &str = "org.apache.cassandra.locator.";
+/// The only data center there is.
+pub(crate) const DATA_CENTER: &str = "datacenter1";
 
 /// A keyspace with these properties. `before` is what it was, if it is altered.
 pub(crate) fn keyspace_options(
@@ -21,7 +23,9 @@ pub(crate) fn keyspace_options(
     });
     for (property, value) in properties {
         match property.as_str() {
-            "replication" => keyspace.replication = replication(value)?,
+            "replication" => {
+                keyspace.replication = replication(name, value, before.is_none())?;
+            }
             "durable_writes" => keyspace.durable_writes = boolean(property, value)?,
             cosmos if cosmos.starts_with("cosmosdb_") => {}
             _ => return Err(CqlError::syntax(format!("Unknown property '{property}'"))),
@@ -35,7 +39,8 @@ pub(crate) fn keyspace_options(
     Ok(keyspace)
 }
 
-fn replication(value: &PropertyValue) -> Result<Vec<(String, String)>> {
+/// `is_new`: a keyspace may leave out how many replicas it has only when it is made.
+fn replication(name: &str, value: &PropertyValue, is_new: bool) -> Result<Vec<(String, String)>> {
     let PropertyValue::Map(entries) = value else {
         let words = "Invalid value for property 'replication'. It should be a map.";
         return Err(CqlError::syntax(words));
@@ -53,10 +58,28 @@ fn replication(value: &PropertyValue) -> Result<Vec<(String, String)>> {
         .cloned()
         .collect();
     options.sort();
+    let is_empty = options.is_empty();
     match class {
-        "SimpleStrategy" => check_simple(&options)?,
+        "SimpleStrategy" if is_empty && is_new => {
+            options.push(("replication_factor".to_owned(), "1".to_owned()));
+        }
+        "NetworkTopologyStrategy" if is_empty && is_new => {
+            options.push((DATA_CENTER.to_owned(), "1".to_owned()));
+        }
+        "NetworkTopologyStrategy" if is_empty => {
+            return Err(CqlError::configuration(
+                "Configuration for at least one datacenter must be present",
+            ));
+        }
+        "SimpleStrategy" => check_simple(name, &options)?,
         "NetworkTopologyStrategy" => {
             for (key, factor) in &options {
+                if key != "replication_factor" && key != DATA_CENTER {
+                    return Err(CqlError::configuration(format!(
+                        "Unrecognized strategy option {{{key}}} passed to NetworkTopologyStrategy \
+                         for keyspace {name}"
+                    )));
+                }
                 check_factor(key, factor)?;
             }
         }
@@ -76,11 +99,12 @@ fn replication(value: &PropertyValue) -> Result<Vec<(String, String)>> {
     Ok(replication)
 }
 
-fn check_simple(options: &[(String, String)]) -> Result<()> {
+fn check_simple(name: &str, options: &[(String, String)]) -> Result<()> {
     for (key, factor) in options {
         if key != "replication_factor" {
             return Err(CqlError::configuration(format!(
-                "Unrecognized strategy option {{{key}}} passed to SimpleStrategy for keyspace"
+                "Unrecognized strategy option {{{key}}} passed to SimpleStrategy for keyspace \
+                 {name}"
             )));
         }
         check_factor(key, factor)?;
@@ -135,16 +159,23 @@ mod tests {
                 "Unable to find replication strategy class 'org.apache.cassandra.locator.X'",
             ),
             (
-                "replication = {'class': 'SimpleStrategy'}",
-                "SimpleStrategy requires a replication_factor strategy option.",
+                "replication = {'class': 'NetworkTopologyStrategy', 'datacenter1': 'x'}",
+                "Replication factor must be numeric; found x for datacenter1",
             ),
             (
-                "replication = {'class': 'NetworkTopologyStrategy', 'dc': 'x'}",
-                "Replication factor must be numeric; found x for dc",
+                "replication = {'class': 'NetworkTopologyStrategy', 'dc': 1}",
+                "Unrecognized strategy option {dc} passed to NetworkTopologyStrategy for keyspace \
+                 ks",
             ),
             ("foo = 1", "Unknown property 'foo'"),
         ] {
             assert_eq!(keyspace(text).unwrap_err().message, words);
+        }
+        let usual = keyspace("replication = {'class': 'SimpleStrategy'}").unwrap();
+        assert_eq!(usual.replication[1].1, "1");
+        for class in ["SimpleStrategy", "NetworkTopologyStrategy"] {
+            let text = format!("replication = {{'class': '{class}'}}");
+            keyspace_options("ks", Some(&usual), &properties(&text)).unwrap_err();
         }
     }
 }

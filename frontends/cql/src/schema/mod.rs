@@ -6,6 +6,8 @@
 
 mod alter_table;
 mod alter_type;
+mod compaction;
+mod compression;
 mod create_index;
 mod create_table;
 mod create_view;
@@ -28,7 +30,7 @@ pub(crate) use definition::{Column, ColumnKind, Index, Keyspace, Table, Types, V
 pub(crate) use describe::{
     describe_index, describe_keyspace, describe_table, describe_type, describe_view,
 };
-pub(crate) use keyspace_options::keyspace_options;
+pub(crate) use keyspace_options::{DATA_CENTER, keyspace_options};
 pub(crate) use options::TableOptions;
 pub(crate) use resolve::{create_type, resolve_type};
 pub(crate) use stored::Relation;

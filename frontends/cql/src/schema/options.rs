@@ -5,6 +5,8 @@ use std::fmt::Display;
 
 use serde::{Deserialize, Serialize};
 
+use super::compaction::{compaction, usual as usual_compaction};
+use super::compression::{compression, usual as usual_compression};
 use crate::error::{CqlError, Result};
 use crate::statement::{Properties, PropertyValue};
 
@@ -33,25 +35,10 @@ pub(crate) struct TableOptions {
     pub(crate) min_index_interval: i32,
     pub(crate) read_repair: String,
     pub(crate) speculative_retry: String,
-    /// Options of Cosmos DB, such as the throughput, which DESCRIBE leaves out.
+    /// Options of Cosmos DB, such as the throughput.
     pub(crate) cosmos: Map,
 }
 
-const COMPACTION_PACKAGE: &str = "org.apache.cassandra.db.compaction";
-const COMPRESSION_PACKAGE: &str = "org.apache.cassandra.io.compress";
-const COMPACTIONS: [&str; 4] = [
-    "SizeTieredCompactionStrategy",
-    "LeveledCompactionStrategy",
-    "TimeWindowCompactionStrategy",
-    "UnifiedCompactionStrategy",
-];
-const COMPRESSIONS: [&str; 5] = [
-    "LZ4Compressor",
-    "SnappyCompressor",
-    "DeflateCompressor",
-    "ZstdCompressor",
-    "NoopCompressor",
-];
 /// Twenty years: the longest that anything lives.
 const LONGEST_LIFE: i32 = 20 * 365 * 24 * 60 * 60;
 /// The smallest chance for which Cassandra can build a filter.
@@ -66,8 +53,6 @@ fn map<const N: usize>(entries: [(&str, &str); N]) -> Map {
 
 impl Default for TableOptions {
     fn default() -> Self {
-        let size_tiered = format!("{COMPACTION_PACKAGE}.SizeTieredCompactionStrategy");
-        let lz4 = format!("{COMPRESSION_PACKAGE}.LZ4Compressor");
         Self {
             additional_write_policy: "99p".to_owned(),
             allow_auto_snapshot: true,
@@ -75,12 +60,8 @@ impl Default for TableOptions {
             caching: map([("keys", "ALL"), ("rows_per_partition", "NONE")]),
             cdc: false,
             comment: String::new(),
-            compaction: map([
-                ("class", &size_tiered),
-                ("max_threshold", "32"),
-                ("min_threshold", "4"),
-            ]),
-            compression: map([("chunk_length_in_kb", "16"), ("class", &lz4)]),
+            compaction: usual_compaction(),
+            compression: usual_compression(),
             crc_check_chance: 1.0,
             default_time_to_live: 0,
             gc_grace_seconds: 864_000,
@@ -217,9 +198,22 @@ impl TableOptions {
             line("comment", quote(&self.comment)),
             line("compaction", map(&self.compaction)),
             line("compression", map(&self.compression)),
+        ];
+        lines.extend(self.cosmos.iter().map(|(name, value)| {
+            let is_number = value.parse::<f64>().is_ok();
+            line(
+                name,
+                if is_number {
+                    value.clone()
+                } else {
+                    quote(value)
+                },
+            )
+        }));
+        lines.extend([
             line("memtable", quote(&self.memtable)),
             line("crc_check_chance", decimal(self.crc_check_chance)),
-        ];
+        ]);
         if !is_view {
             lines.push(line("default_time_to_live", self.default_time_to_live));
         }
@@ -249,7 +243,7 @@ fn decimal(number: f64) -> String {
     format!("{number:?}")
 }
 
-fn refuse_unless(is_right: bool, words: impl FnOnce() -> String) -> Result<()> {
+pub(super) fn refuse_unless(is_right: bool, words: impl FnOnce() -> String) -> Result<()> {
     if is_right {
         Ok(())
     } else {
@@ -365,7 +359,7 @@ fn caching(entries: &[(String, String)]) -> Result<Map> {
 }
 
 /// The class of an option in full, or what is wrong with it.
-fn class(
+pub(super) fn class(
     what: &str,
     entries: &[(String, String)],
     package: &str,
@@ -397,42 +391,6 @@ fn class(
         "compaction" => format!("Unable to find compaction strategy class '{full}'"),
         _ => format!("Could not create Compression for type {full}"),
     }))
-}
-
-fn compaction(entries: &[(String, String)]) -> Result<Map> {
-    let (class, mut map) = class("compaction", entries, COMPACTION_PACKAGE, &COMPACTIONS)?;
-    if !class.ends_with(".UnifiedCompactionStrategy") {
-        map.entry("max_threshold".to_owned())
-            .or_insert_with(|| "32".to_owned());
-        map.entry("min_threshold".to_owned())
-            .or_insert_with(|| "4".to_owned());
-    }
-    map.insert("class".to_owned(), class);
-    Ok(map)
-}
-
-fn compression(entries: &[(String, String)]) -> Result<Map> {
-    let is_off = |(key, value): &(String, String)| {
-        key == "enabled" && value.eq_ignore_ascii_case("false")
-            || key == "sstable_compression" && value.is_empty()
-    };
-    if entries.is_empty() || entries.iter().any(is_off) {
-        return Ok(map([("enabled", "false")]));
-    }
-    let renamed: Vec<(String, String)> = entries
-        .iter()
-        .filter(|(key, _)| key != "enabled")
-        .map(|(key, value)| match key.as_str() {
-            "sstable_compression" => ("class".to_owned(), value.clone()),
-            "chunk_length_kb" => ("chunk_length_in_kb".to_owned(), value.clone()),
-            _ => (key.clone(), value.clone()),
-        })
-        .collect();
-    let (class, mut map) = class("compression", &renamed, COMPRESSION_PACKAGE, &COMPRESSIONS)?;
-    map.entry("chunk_length_in_kb".to_owned())
-        .or_insert_with(|| "16".to_owned());
-    map.insert("class".to_owned(), class);
-    Ok(map)
 }
 
 #[cfg(test)]

@@ -162,6 +162,7 @@ pub(crate) struct CreateView {
     pub(crate) relations: Vec<Relation>,
     pub(crate) primary_key: PrimaryKey,
     pub(crate) clustering_order: Vec<(String, Direction)>,
+    pub(crate) is_compact: bool,
     pub(crate) properties: Properties,
 }
 

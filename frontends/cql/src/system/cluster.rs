@@ -4,6 +4,7 @@ use tessera_core::engine::BoxFuture;
 
 use super::{Cell, Cells, Row, Source, SystemTable, empty, estimates};
 use crate::error::Result;
+use crate::schema::DATA_CENTER;
 use crate::wire::Version;
 
 /// The version of Cassandra that we are like. The shell warns of any other one.
@@ -11,7 +12,6 @@ pub(crate) const RELEASE_VERSION: &str = "5.0.0";
 /// The version of the language.
 pub(crate) const CQL_VERSION: &str = "3.4.7";
 pub(crate) const PARTITIONER: &str = "org.apache.cassandra.dht.Murmur3Partitioner";
-pub(crate) const DATA_CENTER: &str = "datacenter1";
 pub(crate) const RACK: &str = "rack1";
 
 pub(super) const TABLES: &[SystemTable] = &[

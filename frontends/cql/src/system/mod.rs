@@ -8,6 +8,7 @@ mod auth;
 mod build;
 mod cluster;
 mod definitions;
+mod distributed;
 mod estimates;
 mod traces;
 
@@ -70,6 +71,12 @@ const KEYSPACES: &[SystemKeyspace] = &[
         replication: SIMPLE,
         is_virtual: false,
         tables: auth::TABLES,
+    },
+    SystemKeyspace {
+        name: "system_distributed",
+        replication: SIMPLE,
+        is_virtual: false,
+        tables: distributed::TABLES,
     },
     SystemKeyspace {
         name: "system_schema",

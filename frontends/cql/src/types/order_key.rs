@@ -22,6 +22,11 @@ use super::{
 
 const ABSENT: u8 = 0;
 const PRESENT: u8 = 1;
+/// Before each field of a tuple, and behind the last one that is not null: in the order of what
+/// they stand for.
+const LAST_FIELD: u8 = 0;
+const NULL_FIELD: u8 = 1;
+const FIELD: u8 = 2;
 const NEGATIVE: u8 = 1;
 const ZERO: u8 = 2;
 const POSITIVE: u8 = 3;
@@ -53,16 +58,21 @@ pub(crate) fn put_ascending(out: &mut Vec<u8>, data_type: &DataType, value: &[u8
         }
         DataType::Tuple(_) | DataType::User { .. } => {
             out.push(PRESENT);
-            let components = tuple_components(value, data_type).unwrap_or_default();
-            for (index, inner) in data_type.inner().into_iter().enumerate() {
-                match components.get(index).copied().flatten() {
-                    None => out.push(ABSENT),
+            let mut components = tuple_components(value, data_type).unwrap_or_default();
+            // A type may get more fields later: what lacks them is as if they were null.
+            while components.last().is_some_and(Option::is_none) {
+                components.pop();
+            }
+            for (component, inner) in components.into_iter().zip(data_type.inner()) {
+                match component {
+                    None => out.push(NULL_FIELD),
                     Some(bytes) => {
-                        out.push(PRESENT);
+                        out.push(FIELD);
                         put_ascending(out, inner, bytes);
                     }
                 }
             }
+            out.push(LAST_FIELD);
         }
         DataType::Vector { element, .. } => {
             out.push(PRESENT);
