@@ -34,6 +34,8 @@ pub(crate) struct Shown {
     database: String,
     container: String,
     throughput: Option<ShownThroughput>,
+    /// What it spends of its database's throughput, if it has none of its own.
+    shared: Option<ShownThroughput>,
     items: i64,
     bytes: i64,
     request_units_per_second: f64,
@@ -51,7 +53,7 @@ pub(crate) struct Shown {
 }
 
 #[derive(Serialize)]
-struct ShownThroughput {
+pub(crate) struct ShownThroughput {
     mode: &'static str,
     request_units_per_second: u32,
 }
@@ -200,6 +202,7 @@ impl Shown {
             throttled: partitions.iter().map(|partition| partition.throttled).sum(),
             warnings: limits::warnings(&insight, &large_keys),
             throughput: insight.throughput.map(ShownThroughput::of),
+            shared: insight.shared.map(ShownThroughput::of),
             partitions: partitions.iter().map(ShownPartition::of).collect(),
             hot_keys: insight.hot_keys.into_iter().map(ShownHotKey::of).collect(),
             large_keys: large_keys.into_iter().map(ShownLargeKey::of).collect(),
@@ -211,7 +214,7 @@ impl Shown {
 }
 
 impl ShownThroughput {
-    fn of(throughput: Throughput) -> Self {
+    pub(crate) fn of(throughput: Throughput) -> Self {
         Self {
             mode: match throughput {
                 Throughput::Manual(_) => "manual",

@@ -9,6 +9,7 @@ mod access;
 mod actions;
 mod assets;
 mod containers;
+mod databases;
 mod health;
 mod limits;
 mod metrics;
