@@ -40,6 +40,8 @@ pub struct NewPlacement {
     pub schema: Bytes,
     /// Number of physical partitions to begin with.
     pub partitions: u32,
+    /// Whether each logical partition is counted on its own; as before if none.
+    pub counts_logical_partitions: Option<bool>,
     /// Indexes that it has only from then on. They are filled with it, so they need no building.
     pub new_indexes: Vec<NewIndex>,
     /// Names of indexes that it no longer has then.
@@ -53,6 +55,9 @@ impl NewPlacement {
         target.storage = storage;
         target.next_partition = self.partitions.max(target.partitions_needed());
         target.schema = self.schema.clone();
+        if let Some(counts) = self.counts_logical_partitions {
+            target.counts_logical_partitions = counts;
+        }
         let dropped = &self.dropped_indexes;
         target
             .indexes
