@@ -28,6 +28,7 @@ pub struct Catalog {
     cache: RwLock<Cache>,
     models: HashMap<String, Arc<dyn Model>>,
     limits: Limits,
+    keeps_heat: bool,
     shared_engine: bool,
 }
 
@@ -53,13 +54,14 @@ struct Cache {
 impl Catalog {
     pub(crate) fn new(
         models: HashMap<String, Arc<dyn Model>>,
-        limits: Limits,
+        (limits, keeps_heat): (Limits, bool),
         shared_engine: bool,
     ) -> Self {
         Self {
             cache: RwLock::default(),
             models,
             limits,
+            keeps_heat,
             shared_engine,
         }
     }
@@ -165,7 +167,7 @@ impl Catalog {
                 .and_then(|cached| of_storage(cached, definition.storage));
             Arc::new(Container {
                 name: draft.name.clone(),
-                heat: insight::inherit(before, &partitions),
+                heat: insight::inherit(before, &partitions, self.keeps_heat),
                 limits: self.limits.of(model.as_ref()),
                 definition,
                 partitions,

@@ -66,6 +66,8 @@ pub struct StoreOptions {
     pub throttling: Throttling,
     /// What partitions may hold, where that is not what their API says.
     pub limits: Limits,
+    /// Whether it is noted where charges fall, which [`crate::insight`] shows.
+    pub insight: bool,
 }
 
 impl Default for StoreOptions {
@@ -75,6 +77,7 @@ impl Default for StoreOptions {
             clock: Clock::system(),
             throttling: Throttling::default(),
             limits: Limits::default(),
+            insight: true,
         }
     }
 }
@@ -98,7 +101,11 @@ impl Store {
         Ok(Self {
             shared: Arc::new(Shared {
                 engine,
-                catalog: Arc::new(Catalog::new(options.models, options.limits, shared_engine)),
+                catalog: Arc::new(Catalog::new(
+                    options.models,
+                    (options.limits, options.insight),
+                    shared_engine,
+                )),
                 budgets: Budgets::new(options.clock.clone(), options.throttling),
                 clock: options.clock,
                 latches: Latches::new(),

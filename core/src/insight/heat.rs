@@ -27,7 +27,8 @@ const AMOUNT_MASK: u64 = (1 << AMOUNT_BITS) - 1;
 /// The heat of one container.
 #[derive(Debug, Default)]
 pub(crate) struct Heat {
-    keys: Arc<KeyHeat>,
+    /// None if nobody wants to know.
+    keys: Option<Arc<KeyHeat>>,
     /// By the number of the partition.
     partitions: Vec<(PartitionId, Arc<PartitionHeat>)>,
 }
@@ -35,24 +36,27 @@ pub(crate) struct Heat {
 impl Heat {
     pub(crate) fn new(partitions: &PartitionMap) -> Self {
         let cold = |partition: &Partition| (partition.id, Arc::default());
-        Self::of(Arc::default(), partitions.iter().map(cold))
+        Self::of(Some(Arc::default()), partitions.iter().map(cold))
     }
 
     /// The heat of the same container after its partitions have changed: those that are still
     /// there keep theirs, and heirs have that of their parents, by the part of the ring that is
     /// theirs now.
     pub(crate) fn follow(&self, before: &PartitionMap, now: &PartitionMap) -> Self {
+        if self.keys.is_none() {
+            return Self::default();
+        }
         let partitions = now
             .iter()
             .map(|partition| match self.partition(partition.id) {
                 Some(kept) => (partition.id, Arc::clone(kept)),
                 None => (partition.id, Arc::new(self.inherited(before, partition))),
             });
-        Self::of(Arc::clone(&self.keys), partitions)
+        Self::of(self.keys.clone(), partitions)
     }
 
     fn of(
-        keys: Arc<KeyHeat>,
+        keys: Option<Arc<KeyHeat>>,
         partitions: impl Iterator<Item = (PartitionId, Arc<PartitionHeat>)>,
     ) -> Self {
         let mut partitions: Vec<_> = partitions.collect();
@@ -86,7 +90,9 @@ impl Heat {
 
     /// Notes a charge of a logical key.
     pub(crate) fn charge_key(&self, token: i64, key: &[u8], charge: Charge, now_ms: u64) {
-        self.keys.charge(token, key, charge, now_ms / 1_000);
+        if let Some(keys) = &self.keys {
+            keys.charge(token, key, charge, now_ms / 1_000);
+        }
     }
 
     /// Notes that a request was refused for want of throughput.
@@ -127,8 +133,12 @@ impl Heat {
         }
     }
 
-    pub(super) fn keys(&self) -> &KeyHeat {
-        &self.keys
+    /// The counts of keys in the last seconds, and how many seconds those are.
+    pub(super) fn key_counts(&self, second: u64) -> (Vec<Count>, u64) {
+        match &self.keys {
+            Some(keys) => keys.counts(second),
+            None => (Vec::new(), WINDOW_SECONDS),
+        }
     }
 }
 
@@ -335,7 +345,7 @@ impl KeyHeat {
     }
 
     /// The counts of the last seconds, and how many seconds those are.
-    pub(super) fn counts(&self, second: u64) -> (Vec<Count>, u64) {
+    fn counts(&self, second: u64) -> (Vec<Count>, u64) {
         let mut sums = Vec::new();
         for shard in &self.shards {
             let mut windows = lock(shard);
@@ -403,7 +413,7 @@ mod tests {
         assert_eq!(heat.partition(1).unwrap().total(), units(3));
         assert_eq!(heat.partition(1).unwrap().throttled_requests(), 1);
         assert_eq!(heat.partition(2).unwrap().operations(), 0);
-        assert_eq!(heat.keys().counts(5).0.len(), 1);
+        assert_eq!(heat.key_counts(5).0.len(), 1);
         heat.add_bytes(1, 5);
         assert_eq!((heat.bytes(1), heat.bytes(2)), (Some(75), None));
     }
@@ -445,11 +455,11 @@ mod tests {
 
     #[test]
     fn hot_keys_cool_down() {
-        let heat = Heat::default();
+        let heat = Heat::new(&map(&[0]));
         heat.charge_key(7, b"old", units(9), 20_000);
         heat.charge_key(8, b"new", units(5), 40_000);
         let names = |second| -> Vec<Vec<u8>> {
-            let (counts, _) = heat.keys().counts(second);
+            let (counts, _) = heat.key_counts(second);
             counts.iter().map(|count| count.key.to_vec()).collect()
         };
         assert_eq!(names(59), [b"old".to_vec(), b"new".to_vec()]);

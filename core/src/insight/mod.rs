@@ -165,7 +165,7 @@ impl PartitionInsight {
 }
 
 fn hot_keys(container: &Container, second: u64) -> Vec<HotKey> {
-    let (counts, seconds) = container.heat.keys().counts(second);
+    let (counts, seconds) = container.heat.key_counts(second);
     let units = |milli_units| Charge::from_milli_units(milli_units).request_units();
     let all: f64 = counts.iter().map(|count| units(count.weight)).sum();
     let key = |count: &top_keys::Count| HotKey {
@@ -210,10 +210,16 @@ async fn large_keys(transaction: &Transaction, container: &Container) -> Result<
     Ok(keys.collect())
 }
 
-/// The heat that a container begins with: that of the same storage before, if it is known.
-pub(crate) fn inherit(before: Option<&Container>, partitions: &PartitionMap) -> Heat {
+/// The heat that a container begins with: that of the same storage before, if it is known. None is
+/// kept if nobody wants to know.
+pub(crate) fn inherit(
+    before: Option<&Container>,
+    partitions: &PartitionMap,
+    is_wanted: bool,
+) -> Heat {
     match before {
         Some(before) => before.heat.follow(&before.partitions, partitions),
-        None => Heat::new(partitions),
+        None if is_wanted => Heat::new(partitions),
+        None => Heat::default(),
     }
 }

@@ -8,6 +8,7 @@ use tessera_core::name::ContainerName;
 use tessera_core::provisioning::Throughput;
 
 use crate::Console;
+use crate::advice::Advice;
 use crate::limits::{self, Warning};
 use crate::reply::Reply;
 use crate::routes::{Call, Route};
@@ -50,6 +51,7 @@ pub(crate) struct Shown {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     large_keys: Vec<ShownLargeKey>,
     warnings: Vec<Warning>,
+    advice: Advice,
 }
 
 #[derive(Serialize)]
@@ -201,6 +203,7 @@ impl Shown {
                 .sum(),
             throttled: partitions.iter().map(|partition| partition.throttled).sum(),
             warnings: limits::warnings(&insight, &large_keys),
+            advice: Advice::of(&insight),
             throughput: insight.throughput.map(ShownThroughput::of),
             shared: insight.shared.map(ShownThroughput::of),
             partitions: partitions.iter().map(ShownPartition::of).collect(),

@@ -7,6 +7,7 @@
 
 mod access;
 mod actions;
+mod advice;
 mod assets;
 mod containers;
 mod databases;
