@@ -110,9 +110,9 @@ class Cql:
         return list(self.session.execute(f"SELECT key, row FROM {container}"))
 
     def hottest(self, container):
-        return self.session.execute(
+        return plain(self.session.execute(
             "SELECT partition_key FROM system_views.hot_keys WHERE keyspace_name = %s AND "
-            "table_name = %s AND rank = 1", (DATABASE, container)).one()[0]
+            "table_name = %s AND rank = 1", (DATABASE, container)).one()[0])
 
     def close(self):
         self.cluster.shutdown()
@@ -181,7 +181,7 @@ APIS = {api.name: api for api in (Mongo, Cql, Table)}
 
 def plain(key):
     """A key as the server shows it, without what says that it is the value of a field."""
-    shown = re.fullmatch(r'\{ key: "?(.*?)"? \}', key)
+    shown = re.fullmatch(r"""(?:\{ )?key(?: =|:) ["']?(.*?)["']?(?: \})?""", key)
     return shown.group(1) if shown else key
 
 

@@ -8,6 +8,8 @@ CONTAINER = "orders"
 HOT = "everything"
 # Inserts of a small row cost about six request units; a partition will have 400 of them a second.
 ENOUGH_WRITES = 400
+# Long enough to see a budget refilled a few times.
+HOT_SECONDS = 3
 # The pace of the loader: about 540 RU/s, more than one partition has and less than three.
 WRITES_PER_SECOND = 90
 
@@ -53,7 +55,7 @@ class Story:
         # Less throughput leaves the partitions as they are, and makes one easy to overload.
         partitions = self.provision(400 * len(self.shown()["partitions"]))
         before = {it["id"]: it["throttled"] for it in partitions}
-        throttled = self.until_throttled(lambda _: HOT, 20)
+        throttled = self.until_throttled(lambda _: HOT, HOT_SECONDS)
         shown = self.shown()
         hottest = shown["hot_keys"][0]
         self.report("the hot key is first", plain(hottest["key"]) == HOT, hottest["key"])
@@ -76,16 +78,17 @@ class Story:
             time.sleep(1 / WRITES_PER_SECOND)
         self.report("a better key is not throttled", refused == 0, f"{refused} refusals")
 
-    def until_throttled(self, key, times=1):
-        """Writes until so many requests were refused; answers how many were."""
-        refused = 0
-        for number in range(ENOUGH_WRITES * 10):
+    def until_throttled(self, key, seconds=0):
+        """Writes until a request was refused and this time is over; answers how many were."""
+        refused, end = 0, time.monotonic() + seconds
+        for number in range(ENOUGH_WRITES * (1 + seconds)):
             try:
                 self.put(self.eager, key(number))
             except Throttled:
                 refused += 1
-                if refused == times:
+                if time.monotonic() >= end:
                     break
+                time.sleep(0.02)
         return refused
 
     def put(self, client, key):
