@@ -4,6 +4,7 @@ Each class has the same methods. Rows have a partition key and a number, both un
 """
 
 import re
+import socket
 import time
 
 from azure.core.exceptions import HttpResponseError
@@ -18,7 +19,7 @@ from pymongo.errors import OperationFailure
 DATABASE = "partitions_walk"
 ACCOUNT = "devstoreaccount1"
 KEY = ("Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw==")
-PAYLOAD = "x" * 100
+TEXT = "x" * 100
 
 
 class Throttled(Exception):
@@ -45,8 +46,8 @@ class Mongo:
         self.db.command({"customAction": "UpdateCollection", "collection": container,
                          "offerThroughput": throughput})
 
-    def put(self, container, key, row):
-        document = {"_id": f"{key}/{row}", "key": key, "row": row, "text": PAYLOAD}
+    def put(self, container, key, row, text=TEXT):
+        document = {"_id": f"{key}/{row}", "key": key, "row": row, "text": text}
         throttling(lambda: self.db[container].insert_one(document))
 
     def get(self, container, key, row):
@@ -74,8 +75,10 @@ class Cql:
         policy = WaitAsTold() if retries else NeverRetry()
         profile = ExecutionProfile(RoundRobinPolicy(), policy, row_factory=tuple_factory,
                                    request_timeout=60)
+        # Without it the last part of a large request waits for an answer to the first.
+        at_once = [(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)]
         self.cluster = Cluster([host], port=int(port), protocol_version=4, connect_timeout=20,
-                               execution_profiles={EXEC_PROFILE_DEFAULT: profile})
+                               sockopts=at_once, execution_profiles={EXEC_PROFILE_DEFAULT: profile})
         self.session = self.cluster.connect()
         self.session.execute(
             f"CREATE KEYSPACE IF NOT EXISTS {DATABASE} WITH replication = "
@@ -93,9 +96,9 @@ class Cql:
         self.session.execute(
             f"ALTER TABLE {container} WITH cosmosdb_provisioned_throughput = {throughput}")
 
-    def put(self, container, key, row):
+    def put(self, container, key, row, text=TEXT):
         statement = f"INSERT INTO {container} (key, row, text) VALUES (?, ?, ?)"
-        self.execute(statement, (key, row, PAYLOAD))
+        self.execute(statement, (key, row, text))
 
     def get(self, container, key, row):
         statement = f"SELECT text FROM {container} WHERE key = ? AND row = ?"
@@ -154,8 +157,8 @@ class Table:
         """The Table API has no request for it; people use the portal, which the console is here."""
         raise NotImplementedError
 
-    def put(self, container, key, row):
-        entity = {"PartitionKey": key, "RowKey": str(row), "text": PAYLOAD}
+    def put(self, container, key, row, text=TEXT):
+        entity = {"PartitionKey": key, "RowKey": str(row), "text": text}
         table = self.service.get_table_client(container)
         throttling(lambda: table.create_entity(entity))
 

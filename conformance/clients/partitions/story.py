@@ -1,12 +1,13 @@
-"""The story of a container that is given too little, then enough, then a bad key, then a good one."""
+"""The story of a container: too little throughput, then enough, a bad key, then a good one."""
 
 import time
 
-from apis import APIS, Throttled, plain
+from apis import APIS, TEXT, Throttled, plain
 
 CONTAINER = "orders"
 HOT = "everything"
-# Inserts of a small row cost about six request units; a partition will have 400 of them a second.
+# A row of this costs about 15 request units, a small one six; a partition will have 400 a second.
+LARGE = "x" * 20_000
 ENOUGH_WRITES = 400
 # Long enough to see a budget refilled a few times.
 HOT_SECONDS = 3
@@ -83,7 +84,7 @@ class Story:
         refused, end = 0, time.monotonic() + seconds
         for number in range(ENOUGH_WRITES * (1 + seconds)):
             try:
-                self.put(self.eager, key(number))
+                self.put(self.eager, key(number), LARGE)
             except Throttled:
                 refused += 1
                 if time.monotonic() >= end:
@@ -91,9 +92,9 @@ class Story:
                 time.sleep(0.02)
         return refused
 
-    def put(self, client, key):
+    def put(self, client, key, text=TEXT):
         self.rows += 1
-        client.put(CONTAINER, key, self.rows)
+        client.put(CONTAINER, key, self.rows, text)
 
     def provision(self, throughput):
         try:
