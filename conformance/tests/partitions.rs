@@ -11,7 +11,11 @@ const SECONDS_OF_SPLITS: &str = "5";
 const MEASURED_SECONDS: &str = "TESSERA_SPLIT_SECONDS";
 
 fn walk(options: &[&str]) -> Result<(), Error> {
-    let server = Server::start(&["--memory", "--table-mode", "cosmos"])?;
+    walk_on(&["--memory", "--table-mode", "cosmos"], options)
+}
+
+fn walk_on(settings: &[&str], options: &[&str]) -> Result<(), Error> {
+    let server = Server::start(settings)?;
     let client = Client::python("partitions")?.with(options);
     match client.report(&server.console().to_string()) {
         // Figures are in it; `--nocapture` shows them.
@@ -35,6 +39,18 @@ fn the_story_in_cassandra() -> Result<(), Error> {
 #[test]
 fn the_story_in_tables() -> Result<(), Error> {
     walk(&["story", "table"])
+}
+
+#[test]
+fn limits_are_kept() -> Result<(), Error> {
+    let limits = [
+        "--max-logical-partition",
+        "100KB",
+        "--max-partition-key",
+        "100",
+    ];
+    let cosmos = ["--memory", "--table-mode", "cosmos"];
+    walk_on(&[cosmos.as_slice(), &limits].concat(), &["limits"])
 }
 
 #[test]

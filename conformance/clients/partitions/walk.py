@@ -1,6 +1,7 @@
 """Partitions and throughput of a server, with the Python drivers of all its APIs: see README.md.
 
     python walk.py story mongo 127.0.0.1:8080
+    python walk.py limits 127.0.0.1:8080
     python walk.py splits 127.0.0.1:8080 --seconds 60
 
 Prints a line for every case and ends with a count; the exit code is 0 if all passed.
@@ -10,6 +11,7 @@ import argparse
 import sys
 import traceback
 
+import limits
 import splits
 import story
 from apis import APIS
@@ -46,6 +48,8 @@ def main():
     one = chosen.add_parser("story")
     one.add_argument("api", choices=sorted(APIS))
     one.add_argument("endpoint", help="the console's address")
+    small = chosen.add_parser("limits")
+    small.add_argument("endpoint", help="the console's address")
     other = chosen.add_parser("splits")
     other.add_argument("endpoint", help="the console's address")
     other.add_argument("--seconds", type=float, default=60)
@@ -54,6 +58,8 @@ def main():
     console, report = Console(options.endpoint), Report()
     if options.walk == "story":
         sys.exit(report.run(lambda: story.tell(console, options.api, report)))
+    if options.walk == "limits":
+        sys.exit(report.run(lambda: limits.walk(console, report)))
     judges = not options.only_correct
     sys.exit(report.run(lambda: splits.run(console, options.seconds, judges, report)))
 

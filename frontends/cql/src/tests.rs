@@ -256,7 +256,11 @@ async fn partitions_and_hot_keys_are_shown_in_virtual_tables() {
             .unwrap();
         let mut columns = relation.table.columns.iter();
         let key = columns.position(|it| it.name == "partition_key").unwrap();
-        assert_eq!(keys[0][key].as_deref(), Some(b"7".as_slice()), "{table}");
+        assert_eq!(
+            keys[0][key].as_deref(),
+            Some(b"k = 7".as_slice()),
+            "{table}"
+        );
     }
     tester
         .ok(&[
