@@ -6,9 +6,9 @@
 //! ```
 //!
 //! Runs itself under valgrind, which counts; a difference of two lengths leaves out the start.
-//! `scattered` reads another key each time, the costliest case for the sketch of hot keys; `one key`
-//! reads the same logical key. A request costs a client's server more than a read through the core:
-//! most of it is the protocol, so the part of a whole request is smaller than what is printed.
+//! `scattered` reads another key each time, the costliest case for the sketch of hot keys; `one
+//! key` reads the same logical key. A request of a client costs more than a read through the core,
+//! most of it for the protocol: the part of a whole request is smaller than what is printed.
 
 use std::error::Error;
 use std::hint::black_box;

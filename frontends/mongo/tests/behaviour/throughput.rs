@@ -120,7 +120,9 @@ async fn the_collections_of_a_database_share_its_throughput() {
     client
         .must(
             "shop",
-            doc! { "customAction": "CreateCollection", "collection": "own", "offerThroughput": 400 },
+            doc! {
+                "customAction": "CreateCollection", "collection": "own", "offerThroughput": 400,
+            },
         )
         .await;
     // What one collection spends, the other one lacks; one with its own does not care.
