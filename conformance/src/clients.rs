@@ -94,6 +94,11 @@ impl Client {
         }
         run(&mut self.command).map(drop)
     }
+
+    /// Walks over the server at this address, and answers what was printed.
+    pub fn report(mut self, endpoint: &str) -> Result<String, Error> {
+        run(self.command.arg(endpoint))
+    }
 }
 
 /// An issuer of bearer tokens, in a folder of its own.

@@ -56,6 +56,8 @@ pub mod system {
     pub const JOB: &[u8] = b"job";
     /// Definitions of storages that relocations are filling.
     pub const RELOCATION: &[u8] = b"relocation";
+    /// What databases provisioned for their containers to share.
+    pub const SHARED_THROUGHPUT: &[u8] = b"shared_throughput";
     /// Notes of items that do not fit there.
     pub const MISFIT: &[u8] = b"misfit";
 }

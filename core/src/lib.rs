@@ -9,7 +9,7 @@
 //! body means, it asks the front end's [`model::Model`]. All keys are listed in [`key`].
 
 pub mod background;
-mod budget;
+pub mod budget;
 pub mod catalog;
 pub mod clock;
 pub mod container;
@@ -29,6 +29,7 @@ pub mod job;
 pub mod key;
 pub mod key_map;
 mod latch;
+pub mod limits;
 pub mod locator;
 pub mod memory;
 mod misfit;
@@ -43,6 +44,7 @@ pub mod rebuild;
 pub mod recent_commits;
 mod schema_change;
 mod sequence;
+pub mod sharing;
 mod sizing;
 pub mod split;
 pub mod statistics;

@@ -11,6 +11,7 @@ mod definitions;
 mod distributed;
 mod estimates;
 mod traces;
+mod views;
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, LazyLock};
@@ -89,6 +90,12 @@ const KEYSPACES: &[SystemKeyspace] = &[
         replication: SIMPLE,
         is_virtual: false,
         tables: traces::TABLES,
+    },
+    SystemKeyspace {
+        name: "system_views",
+        replication: LOCAL,
+        is_virtual: true,
+        tables: views::TABLES,
     },
     SystemKeyspace {
         name: "system_virtual_schema",
