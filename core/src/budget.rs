@@ -2,13 +2,15 @@
 //!
 //! A partition has its even share of what was provisioned for the container, each second anew. A
 //! request is let in while anything is left, and pays afterwards, when it is known what it cost; so
-//! one that costs more than a second's share leaves a debt that the next seconds pay.
+//! one that costs more than a second's share leaves a debt that the next seconds pay. Servers that
+//! share an engine also share the budgets: `crate::allotment`.
 
 use std::time::Duration;
 
 use dashmap::DashMap;
 use smallvec::SmallVec;
 
+use crate::allotment::Allotments;
 use crate::clock::Clock;
 use crate::container::Container;
 use crate::error::{Error, Result};
@@ -21,11 +23,13 @@ const SECOND_MS: u64 = 1_000;
 const MANY: usize = 10_000;
 
 /// A physical partition.
-type Place = (StorageId, PartitionId);
+pub(crate) type Place = (StorageId, PartitionId);
 
 /// What the partitions with provisioned throughput have spent.
 pub(crate) struct Budgets {
     clock: Clock,
+    /// What other servers on the same engine want; none if there cannot be any.
+    allotments: Option<Allotments>,
     spent: DashMap<Place, Spent>,
 }
 
@@ -65,14 +69,22 @@ impl Spent {
 }
 
 impl Budgets {
-    pub(crate) fn new(clock: Clock) -> Self {
+    pub(crate) fn new(clock: Clock, is_shared: bool) -> Self {
         Self {
             clock,
+            allotments: is_shared.then(Allotments::default),
             spent: DashMap::new(),
         }
     }
 
+    /// Where servers that share the budgets agree on them; none if they are of this server alone.
+    pub(crate) fn allotments(&self) -> Option<&Allotments> {
+        self.allotments.as_ref()
+    }
+
     fn admit(&self, place: Place, share: u64) -> Result<()> {
+        let allotted = |allotments: &Allotments| allotments.of(place, share);
+        let share = self.allotments().map_or(share, allotted);
         let now_ms = self.clock.now_ms();
         self.forget_idle(now_ms);
         let mut spent = self.spent.entry(place).or_insert(Spent {
@@ -84,11 +96,19 @@ impl Budgets {
         spent.refill(now_ms);
         match spent.wait(now_ms) {
             None => Ok(()),
-            Some(retry_after) => Err(Error::Throttled { retry_after }),
+            Some(retry_after) => {
+                if let Some(allotments) = self.allotments() {
+                    allotments.held_back(place);
+                }
+                Err(Error::Throttled { retry_after })
+            }
         }
     }
 
     fn pay(&self, place: Place, milli_units: u64) {
+        if let Some(allotments) = self.allotments() {
+            allotments.spent(place, milli_units);
+        }
         if let Some(mut spent) = self.spent.get_mut(&place) {
             spent.refill(self.clock.now_ms());
             spent.milli_units = spent.milli_units.saturating_add(milli_units);
@@ -182,7 +202,7 @@ mod tests {
     #[test]
     fn a_budget_is_there_again_in_the_next_second() {
         let clock = Clock::manual(10_250);
-        let budgets = Budgets::new(clock.clone());
+        let budgets = Budgets::new(clock.clone(), false);
         assert_eq!(wait(&budgets), None);
         budgets.pay(PLACE, SHARE - 1);
         assert_eq!(wait(&budgets), None);
@@ -195,7 +215,7 @@ mod tests {
     #[test]
     fn a_debt_is_paid_by_the_seconds_that_follow() {
         let clock = Clock::manual(10_000);
-        let budgets = Budgets::new(clock.clone());
+        let budgets = Budgets::new(clock.clone(), false);
         assert_eq!(wait(&budgets), None);
         budgets.pay(PLACE, 3 * SHARE + 5);
         assert_eq!(wait(&budgets), Some(3_000));
@@ -208,7 +228,7 @@ mod tests {
     #[test]
     fn idle_budgets_are_forgotten_and_others_are_not() {
         let clock = Clock::manual(10_000);
-        let budgets = Budgets::new(clock.clone());
+        let budgets = Budgets::new(clock.clone(), false);
         for storage in 0..=MANY as u64 {
             budgets.admit((storage, 0), SHARE).unwrap();
         }

@@ -28,6 +28,7 @@ impl Store {
                 if transaction.get(&entry.key).await?.is_some() {
                     return Err(Error::AlreadyExists(entry.description));
                 }
+                transaction.writes.announce(entry.key.clone());
                 transaction.writes.put(entry.key, schema);
                 Ok(())
             })
@@ -49,6 +50,7 @@ impl Store {
             let (key, edit) = (key.clone(), Arc::clone(&edit));
             Box::pin(async move {
                 let schema = edit(transaction.get(&key).await?)?;
+                transaction.writes.announce(key.clone());
                 transaction.writes.put(key, schema);
                 Ok(())
             })
@@ -83,6 +85,7 @@ impl Store {
                     if !containers.await?.is_empty() {
                         return Ok::<_, Error>(false);
                     }
+                    transaction.writes.announce(entry.key.clone());
                     transaction.writes.delete(entry.key);
                     Ok(true)
                 })
