@@ -22,7 +22,10 @@ fn start(postgres: &Postgres, name: &str) -> Result<[Server; 2], Error> {
 
 fn mongo(server: &Server) -> String {
     let address = server.address("mongo");
-    format!("mongodb://{}/", address.expect("a listener for MongoDB clients"))
+    format!(
+        "mongodb://{}/",
+        address.expect("a listener for MongoDB clients")
+    )
 }
 
 fn cql(server: &Server) -> String {
@@ -46,7 +49,10 @@ fn walk(
     if let Err(error) = client.walk(&endpoint(one), None) {
         // Not as a result: the report is many lines long, and must be shown as lines.
         let printed = servers.each_ref().map(Server::output);
-        panic!("{error}\n\nThe servers printed:\n{}\n{}", printed[0], printed[1]);
+        panic!(
+            "{error}\n\nThe servers printed:\n{}\n{}",
+            printed[0], printed[1]
+        );
     }
     Ok(())
 }
@@ -60,9 +66,17 @@ fn what_one_server_began_the_other_goes_on_with() -> Result<(), Error> {
     let postgres = Postgres::start()?;
     let servers = start(&postgres, "handover")?;
     let script = "handover.py";
-    walk(Client::python_script("mongo/python", script)?, &servers, mongo)?;
+    walk(
+        Client::python_script("mongo/python", script)?,
+        &servers,
+        mongo,
+    )?;
     walk(Client::python_script("cql/python", script)?, &servers, cql)?;
-    walk(Client::python_script("table/python", script)?, &servers, table)?;
+    walk(
+        Client::python_script("table/python", script)?,
+        &servers,
+        table,
+    )?;
     let sums = std::env::var("TESSERA_SUMS").unwrap_or_else(|_| SUMS.to_owned());
     let money = Client::python_script("mongo/python", "money.py")?;
     walk(money.with(["--sums", &sums]), &servers, mongo)?;
@@ -103,9 +117,15 @@ fn every_answered_write_outlives_the_primary() -> Result<(), Error> {
     std::fs::write(&until, "").unwrap();
     let ended = client.ended_within(PATIENCE)?;
     let printed = client.printed();
-    let story: Vec<_> = printed.lines().filter(|line| answered(line).is_none()).collect();
+    let story: Vec<_> = printed
+        .lines()
+        .filter(|line| answered(line).is_none())
+        .collect();
     println!("back {back:?} after the promotion; {}", story.join("\n"));
     assert!(ended.is_some_and(|status| status.success()), "{printed}");
-    assert!(back.is_some_and(|back| back < Duration::from_secs(10)), "{back:?}\n{printed}");
+    assert!(
+        back.is_some_and(|back| back < Duration::from_secs(10)),
+        "{back:?}\n{printed}"
+    );
     stop(servers)
 }

@@ -136,9 +136,9 @@ impl Exchange {
             for (key, value) in page {
                 // What cannot be read was told by another release.
                 let told: Option<Told> = serde_json::from_slice(&value).ok();
-                let silent_ms = told.as_ref().map_or(u64::MAX, |told| {
-                    now_ms.saturating_sub(told.at_ms)
-                });
+                let silent_ms = told
+                    .as_ref()
+                    .map_or(u64::MAX, |told| now_ms.saturating_sub(told.at_ms));
                 if key == own {
                     continue;
                 } else if silent_ms > KEPT_MS {

@@ -16,8 +16,9 @@ use crate::definition::Definition;
 use crate::encoding::take_u64;
 use crate::engine::{Scan, Snapshot};
 use crate::error::{Error, Result};
-use crate::insight::{self, heat::Heat};
-use crate::key::{self, StorageId, system};
+use crate::insight;
+use crate::key::{self, PartitionId, StorageId, system};
+use crate::limits::{ContainerLimits, Limits};
 use crate::model::{Model, Opaque};
 use crate::name::ContainerName;
 use crate::partition_map::{PartitionMap, PartitionRecord};
@@ -26,6 +27,8 @@ use crate::partition_map::{PartitionMap, PartitionRecord};
 pub struct Catalog {
     cache: RwLock<Cache>,
     models: HashMap<String, Arc<dyn Model>>,
+    limits: Limits,
+    keeps_heat: bool,
     shared_engine: bool,
 }
 
@@ -61,10 +64,16 @@ impl Cache {
 }
 
 impl Catalog {
-    pub(crate) fn new(models: HashMap<String, Arc<dyn Model>>, shared_engine: bool) -> Self {
+    pub(crate) fn new(
+        models: HashMap<String, Arc<dyn Model>>,
+        (limits, keeps_heat): (Limits, bool),
+        shared_engine: bool,
+    ) -> Self {
         Self {
             cache: RwLock::default(),
             models,
+            limits,
+            keeps_heat,
             shared_engine,
         }
     }
@@ -142,6 +151,24 @@ impl Catalog {
         model.unwrap_or_else(|| Arc::new(Opaque))
     }
 
+    /// The limits of an API's partitions.
+    pub(crate) fn limits(&self, api: &str) -> ContainerLimits {
+        self.limits.of(self.model(api).as_ref())
+    }
+
+    /// Notes what a partition was found to hold, if its container is in memory.
+    pub(crate) fn note_bytes(
+        &self,
+        name: &ContainerName,
+        place: (StorageId, PartitionId),
+        bytes: i64,
+    ) {
+        let cached = self.read().containers.get(name).map(Arc::clone);
+        if let Some(container) = cached.filter(|container| container.storage() == place.0) {
+            container.heat.note_bytes(place.1, bytes);
+        }
+    }
+
     /// The container that a draft describes, as it is in force at `as_of`.
     pub(crate) fn container(&self, draft: Draft, as_of: u64) -> Arc<Container> {
         let model = self.model(&draft.name.api);
@@ -149,10 +176,11 @@ impl Catalog {
         let container = |definition: Definition, partitions, shadow| {
             let before = cached
                 .as_deref()
-                .and_then(|cached| heat_of(cached, definition.storage));
+                .and_then(|cached| of_storage(cached, definition.storage));
             Arc::new(Container {
                 name: draft.name.clone(),
-                heat: insight::inherit(before, &partitions),
+                heat: insight::inherit(before, &partitions, self.keeps_heat),
+                limits: self.limits.of(model.as_ref()),
                 definition,
                 partitions,
                 shadow,
@@ -253,12 +281,11 @@ impl Drop for ChangeUnderWay {
     }
 }
 
-/// The heat of this storage, which may be the one that a relocation fills.
-fn heat_of(container: &Container, storage: StorageId) -> Option<&Heat> {
+/// The container or the one that a relocation of it fills, whichever is of this storage.
+fn of_storage(container: &Container, storage: StorageId) -> Option<&Container> {
     let shadow = container.shadow.as_deref();
     let mut storages = [Some(container), shadow].into_iter().flatten();
-    let found = storages.find(|container| container.storage() == storage);
-    found.map(|container| &container.heat)
+    storages.find(|container| container.storage() == storage)
 }
 
 pub(crate) fn relocation_key(target: StorageId) -> Bytes {

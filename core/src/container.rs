@@ -3,13 +3,15 @@
 
 use std::sync::Arc;
 
+use crate::budget::Budget;
 use crate::definition::Definition;
 use crate::insight::heat::Heat;
 use crate::key::{PartitionId, StorageId};
+use crate::limits::ContainerLimits;
 use crate::locator::Locator;
 use crate::model::Model;
 use crate::name::ContainerName;
-use crate::partition_map::PartitionMap;
+use crate::partition_map::{Partition, PartitionMap};
 use crate::throughput::Charge;
 
 /// One version of a container. Immutable and shared; a change of the container makes a new one.
@@ -23,6 +25,7 @@ pub struct Container {
     /// The storage that a relocation is filling, seen as a container: it gets every write too.
     pub(crate) shadow: Option<Arc<Self>>,
     pub(crate) model: Arc<dyn Model>,
+    pub(crate) limits: ContainerLimits,
     pub(crate) heat: Heat,
     /// An engine version at which this definition was in force.
     pub(crate) as_of: u64,
@@ -44,17 +47,24 @@ impl Container {
         (self.storage(), self.partitions.locate(token).id)
     }
 
-    /// What each physical partition may spend in a second: its even share of what was provisioned.
-    pub(crate) fn share(&self) -> Option<Charge> {
-        let partitions = u64::try_from(self.partitions.count()).unwrap_or(u64::MAX);
-        let share = |provisioned| u64::from(provisioned) * 1_000 / partitions.max(1);
-        let share = self.definition.provisioned.map(share);
-        share.map(Charge::from_milli_units)
+    /// Whether its requests may be held back.
+    pub(crate) fn has_throughput(&self) -> bool {
+        self.definition.provisioned.is_some() || self.definition.shared.is_some()
     }
 
-    /// The most that a physical partition may hold before it is split.
-    pub(crate) fn max_partition_bytes(&self) -> i64 {
-        self.model.max_partition_bytes()
+    /// What the requests of a physical partition are paid from: an even share of its container's
+    /// own throughput, or the share of the database that its part of the ring belongs to.
+    pub(crate) fn budget(&self, partition: &Partition) -> Option<Budget> {
+        let Some(provisioned) = self.definition.provisioned else {
+            let shared = self.definition.shared?;
+            return Some(shared.budget(partition));
+        };
+        let partitions = u64::try_from(self.partitions.count()).unwrap_or(u64::MAX);
+        let share = u64::from(provisioned) * 1_000 / partitions.max(1);
+        Some(Budget {
+            place: (self.storage(), partition.id),
+            share: Charge::from_milli_units(share),
+        })
     }
 
     /// A partition key as people write it.

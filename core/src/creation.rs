@@ -29,7 +29,7 @@ impl Transaction {
         }
         self.intend(&key::catalog(name), None).await?;
         let storage = self.store.take_storage_id().await?;
-        let draft = Draft::create(name.clone(), storage, new);
+        let draft = Draft::create(self, name.clone(), storage, new).await?;
         self.created.push(draft.clone());
         self.write_created(draft)
     }

@@ -14,6 +14,7 @@ use crate::engine::{KeyRange, Scan};
 use crate::error::{Error, Result};
 use crate::key;
 use crate::name::ContainerName;
+use crate::sharing;
 use crate::store::Store;
 use crate::transaction::Transaction;
 use crate::walk::Walk;
@@ -87,6 +88,7 @@ impl Store {
                     }
                     transaction.writes.announce(entry.key.clone());
                     transaction.writes.delete(entry.key);
+                    sharing::forget(transaction, &name.api, &name.database);
                     Ok(true)
                 })
             });

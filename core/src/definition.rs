@@ -6,6 +6,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
 use crate::key::{IndexId, PartitionId, StorageId};
+use crate::provisioning::Throughput;
+use crate::sharing::SharedThroughput;
 use crate::throughput::partitions_for;
 
 /// The index id under which a relocation claims the places of items in the new storage. Front ends'
@@ -29,6 +31,9 @@ pub struct Definition {
     /// Whether those are an upper bound that the container scales within.
     #[serde(default)]
     pub autoscale: bool,
+    /// What its database provisioned for all its containers: spent by those with none of their own.
+    #[serde(default)]
+    pub shared: Option<SharedThroughput>,
     /// Whether each logical partition has a tally of its own, which its size limit needs.
     #[serde(default)]
     pub counts_logical_partitions: bool,
@@ -43,26 +48,43 @@ pub struct Definition {
 }
 
 impl Definition {
-    /// The first definition of a container described by `new`, and how many partitions it starts
-    /// with.
-    pub(crate) fn create(storage: StorageId, new: &NewContainer) -> (Self, u32) {
-        let partitions = new.partitions.max(partitions_for(new.provisioned));
+    /// The first definition of a container described by `new` in a database with throughput to
+    /// share, if it has any, and how many partitions the container starts with.
+    pub(crate) fn create(
+        storage: StorageId,
+        new: &NewContainer,
+        shared: Option<SharedThroughput>,
+    ) -> (Self, u32) {
         let mut definition = Self {
             storage,
             version: 0,
             indexes: Vec::new(),
-            provisioned: new.provisioned,
-            autoscale: false,
+            provisioned: new.throughput.map(Throughput::units),
+            autoscale: matches!(new.throughput, Some(Throughput::Autoscale(_))),
+            shared,
             counts_logical_partitions: new.counts_logical_partitions,
             relocation: None,
             next_index: FIRST_INDEX,
-            next_partition: partitions,
+            next_partition: 0,
             schema: new.schema.clone(),
         };
+        let partitions = new.partitions.max(definition.partitions_needed());
+        definition.next_partition = partitions;
         for index in &new.indexes {
             definition.add_index(index, IndexState::Ready);
         }
         (definition, partitions)
+    }
+
+    /// The throughput that it spends: its own, or what its database shares.
+    pub fn throughput(&self) -> Option<Throughput> {
+        let shared = self.shared.map(|shared| shared.throughput);
+        Throughput::of(self).or(shared)
+    }
+
+    /// How many physical partitions its throughput needs.
+    pub(crate) fn partitions_needed(&self) -> u32 {
+        partitions_for(self.throughput().map(Throughput::units))
     }
 
     /// The index of this name.
@@ -153,8 +175,8 @@ pub struct NewContainer {
     pub schema: Bytes,
     /// Indexes that exist from the start, and so need no building.
     pub indexes: Vec<NewIndex>,
-    /// Request units per second; decides the number of partitions too.
-    pub provisioned: Option<u32>,
+    /// Its own throughput; decides the number of partitions too.
+    pub throughput: Option<Throughput>,
     /// At least this many partitions to begin with.
     pub partitions: u32,
     /// Whether each logical partition is counted on its own.
@@ -201,7 +223,7 @@ mod tests {
             indexes: vec![NewIndex::unique("by_mail")],
             ..NewContainer::default()
         };
-        let (definition, partitions) = Definition::create(8, &new);
+        let (definition, partitions) = Definition::create(8, &new, None);
         assert_eq!(partitions, 1);
         let encoded = definition.encode().unwrap();
         assert_eq!(Definition::decode(&encoded).unwrap(), definition);
@@ -215,12 +237,24 @@ mod tests {
 
     #[test]
     fn provisioned_throughput_decides_the_number_of_partitions() {
-        for (provisioned, expected) in [(None, 1), (Some(10_000), 1), (Some(10_001), 2)] {
+        let shared = |units| SharedThroughput {
+            pool: 7,
+            throughput: Throughput::Manual(units),
+        };
+        for (throughput, shared, expected) in [
+            (None, None, 1),
+            (Some(Throughput::Manual(10_000)), None, 1),
+            (Some(Throughput::Autoscale(11_000)), None, 2),
+            (None, Some(shared(30_000)), 3),
+            (Some(Throughput::Manual(400)), Some(shared(30_000)), 1),
+        ] {
             let new = NewContainer {
-                provisioned,
+                throughput,
                 ..NewContainer::default()
             };
-            assert_eq!(Definition::create(1, &new).1, expected, "{provisioned:?}");
+            let (definition, partitions) = Definition::create(1, &new, shared);
+            assert_eq!(partitions, expected, "{throughput:?} {shared:?}");
+            assert_eq!(Throughput::of(&definition), throughput);
         }
     }
 }

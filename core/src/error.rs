@@ -43,6 +43,12 @@ pub enum Error {
         /// The most that is allowed.
         limit: usize,
     },
+    /// A logical partition has no room for more.
+    #[error("the partition key reached the maximum size of {}", size_text(*limit))]
+    PartitionFull {
+        /// The most bytes that it may hold.
+        limit: i64,
+    },
     /// A continuation that was not made by this container, or is no longer valid.
     #[error("the continuation is not valid: {0}")]
     InvalidContinuation(&'static str),
@@ -66,6 +72,18 @@ pub enum Error {
     Internal(String),
 }
 
+/// A limit as people set it: in the largest unit that it is a whole number of.
+fn size_text(bytes: i64) -> String {
+    let units = [(30, "GB"), (20, "MB"), (10, "KB")];
+    let whole = units
+        .iter()
+        .find(|(shift, _)| bytes > 0 && bytes % (1 << shift) == 0);
+    match whole {
+        Some((shift, unit)) => format!("{} {unit}", bytes >> shift),
+        None => format!("{bytes} bytes"),
+    }
+}
+
 /// What a statement may fail with: the core's errors, or a front end's own that can hold those.
 pub trait StatementError: From<Error> + Send {
     /// Whether the statement may succeed if it is run again.
@@ -85,6 +103,26 @@ impl From<EngineError> for Error {
             EngineError::ReadOnly(_) => Self::ReadOnly(error.to_string()),
             EngineError::Corrupt(cause) => Self::Corrupt(cause),
             EngineError::TooLarge { what, size, limit } => Self::TooLarge { what, size, limit },
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn limits_are_said_as_people_set_them() {
+        for (limit, expected) in [
+            (20 << 30, "20 GB"),
+            (3 << 20, "3 MB"),
+            (1_500, "1500 bytes"),
+        ] {
+            let message = Error::PartitionFull { limit }.to_string();
+            assert!(
+                message.ends_with(&format!("maximum size of {expected}")),
+                "{message}"
+            );
         }
     }
 }

@@ -58,6 +58,8 @@ pub mod system {
     pub const RELOCATION: &[u8] = b"relocation";
     /// What each server wants of budgets that several share.
     pub const BUDGET: &[u8] = b"budget";
+    /// What databases provisioned for their containers to share.
+    pub const SHARED_THROUGHPUT: &[u8] = b"shared_throughput";
     /// Notes of items that do not fit there.
     pub const MISFIT: &[u8] = b"misfit";
 }

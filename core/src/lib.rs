@@ -10,7 +10,7 @@
 
 mod allotment;
 pub mod background;
-mod budget;
+pub mod budget;
 pub mod catalog;
 pub mod clock;
 pub mod container;
@@ -30,6 +30,7 @@ pub mod job;
 pub mod key;
 pub mod key_map;
 mod latch;
+pub mod limits;
 pub mod locator;
 pub mod memory;
 mod misfit;
@@ -44,6 +45,7 @@ pub mod rebuild;
 pub mod recent_commits;
 mod schema_change;
 mod sequence;
+pub mod sharing;
 mod sizing;
 pub mod split;
 pub mod statistics;

@@ -29,6 +29,11 @@ pub trait Model: Send + Sync + 'static {
         50 << 30
     }
 
+    /// The most that a logical partition may hold, if there is a limit.
+    fn max_logical_bytes(&self) -> Option<i64> {
+        Some(20 << 30)
+    }
+
     /// A partition key as people write it. Text as it is, other bytes as hexadecimal digits, unless
     /// the front end knows better.
     fn partition_key_text(&self, _definition: &Definition, partition_key: &[u8]) -> String {

@@ -1,17 +1,19 @@
 //! Provisioned throughput: what may be asked for, and giving it to a container.
 
+use serde::{Deserialize, Serialize};
+
 use crate::definition::Definition;
 use crate::error::{Error, Result};
 use crate::name::ContainerName;
 use crate::partition_map::middle;
 use crate::store::Store;
-use crate::throughput::partitions_for;
 
 /// The most that one container may have.
 const MAX_UNITS: u32 = 1_000_000;
 
 /// Request units per second, and how they were asked for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Throughput {
     /// So many, always.
     Manual(u32),
@@ -41,7 +43,7 @@ impl Throughput {
         }
     }
 
-    /// What a container has.
+    /// What a container has of its own.
     pub fn of(definition: &Definition) -> Option<Self> {
         let kind = match definition.autoscale {
             true => Self::Autoscale,
@@ -73,9 +75,18 @@ impl Store {
             draft.definition.autoscale = matches!(throughput, Some(Throughput::Autoscale(_)));
             Box::pin(async { Ok(draft) })
         });
-        let mut container = altered.await?;
-        let needed = partitions_for(container.definition.provisioned);
-        while container.partitions.count() < usize::try_from(needed).unwrap_or(usize::MAX) {
+        altered.await?;
+        self.split_for_throughput(name).await
+    }
+
+    /// Splits the widest partitions of a container until its throughput has those it needs.
+    pub(crate) async fn split_for_throughput(&self, name: &ContainerName) -> Result<()> {
+        loop {
+            let container = self.begin().await?.container(name).await?;
+            let needed = container.definition.partitions_needed();
+            if container.partitions.count() >= usize::try_from(needed).unwrap_or(usize::MAX) {
+                return Ok(());
+            }
             let widest = container
                 .partitions
                 .iter()
@@ -83,9 +94,7 @@ impl Store {
                 .ok_or_else(|| Error::Internal("a container has no partition".into()))?;
             let at = middle(widest.first, widest.last);
             self.split_partition(name, widest.id, Some(at)).await?;
-            container = self.begin().await?.container(name).await?;
         }
-        Ok(())
     }
 }
 

@@ -145,7 +145,7 @@ pub struct IndexPage {
 impl Transaction {
     /// The item at `locator`, unless there is none or it has expired.
     pub async fn read(&mut self, container: &Container, locator: &Locator) -> Result<Option<Item>> {
-        self.admit(container, locator.token)?;
+        self.admit(container, locator.token).await?;
         let item = self.stored(container, locator).await?;
         Ok(self.count_read(container, locator, item))
     }
@@ -157,7 +157,7 @@ impl Transaction {
         locators: &[Locator],
     ) -> Result<Vec<Option<Item>>> {
         for locator in locators {
-            self.admit(container, locator.token)?;
+            self.admit(container, locator.token).await?;
         }
         let keys: Vec<Bytes> = locators
             .iter()
@@ -191,7 +191,7 @@ impl Transaction {
     ) -> Result<ItemPage> {
         let range = item_range(container, span);
         if let Some(token) = first_token(&range, page) {
-            self.admit(container, token)?;
+            self.admit(container, token).await?;
         }
         let (scan, found) = self.scan_page(container, range, page).await?;
         self.count_partitions_visited(container, &scan, &found);
@@ -231,8 +231,7 @@ impl Transaction {
             return Err(Error::NotFound(format!("a complete index {}", span.index)));
         }
         for partition in container.partitions.iter() {
-            let place = (container.storage(), partition.id);
-            self.bill.admit(&self.store, container, place)?;
+            self.bill.admit(&self.store, container, partition).await?;
         }
         let range = index_range(container, span);
         let (_, found) = self.scan_page(container, range, page).await?;

@@ -40,6 +40,8 @@ pub struct NewPlacement {
     pub schema: Bytes,
     /// Number of physical partitions to begin with.
     pub partitions: u32,
+    /// Whether each logical partition is counted on its own; as before if none.
+    pub counts_logical_partitions: Option<bool>,
     /// Indexes that it has only from then on. They are filled with it, so they need no building.
     pub new_indexes: Vec<NewIndex>,
     /// Names of indexes that it no longer has then.
@@ -51,8 +53,11 @@ impl NewPlacement {
     fn target(&self, current: &Definition, storage: StorageId) -> Result<Definition> {
         let mut target = current.clone();
         target.storage = storage;
-        target.next_partition = self.partitions.max(1);
+        target.next_partition = self.partitions.max(target.partitions_needed());
         target.schema = self.schema.clone();
+        if let Some(counts) = self.counts_logical_partitions {
+            target.counts_logical_partitions = counts;
+        }
         let dropped = &self.dropped_indexes;
         target
             .indexes
@@ -169,8 +174,8 @@ impl Store {
                         "an index is being built; move the container when that is done".into(),
                     ));
                 }
-                let partitions = PartitionMap::equal(placement.partitions);
                 let target = placement.target(&draft.definition, storage)?;
+                let partitions = PartitionMap::equal(target.next_partition);
                 store
                     .save_job(transaction, id, &draft, Task::Relocate)
                     .await?;
@@ -236,7 +241,13 @@ impl Store {
                 transaction.writes.delete(Job::key(id));
                 let claims = reap_key(target.storage, Some(RELOCATION_INDEX));
                 transaction.writes.put(claims, Bytes::new());
-                draft.definition = target;
+                // Throughput may have been provisioned meanwhile.
+                draft.definition = Definition {
+                    provisioned: draft.definition.provisioned,
+                    autoscale: draft.definition.autoscale,
+                    shared: draft.definition.shared,
+                    ..target
+                };
                 draft.partitions = partitions;
                 Ok(draft)
             })

@@ -19,6 +19,7 @@ use crate::misfit::misfit_key;
 use crate::name::ContainerName;
 use crate::partition_map::PartitionMap;
 use crate::reaper::reap_key;
+use crate::sharing::shared_in;
 use crate::store::Store;
 use crate::transaction::Transaction;
 
@@ -33,14 +34,21 @@ impl Draft {
         }
     }
 
-    pub(crate) fn create(name: ContainerName, storage: key::StorageId, new: &NewContainer) -> Self {
-        let (definition, partitions) = Definition::create(storage, new);
-        Self {
+    /// What a new container begins as, which depends on what its database shares.
+    pub(crate) async fn create(
+        transaction: &mut Transaction,
+        name: ContainerName,
+        storage: key::StorageId,
+        new: &NewContainer,
+    ) -> Result<Self> {
+        let shared = shared_in(transaction, &name).await?;
+        let (definition, partitions) = Definition::create(storage, new, shared);
+        Ok(Self {
             name,
             definition,
             partitions: PartitionMap::equal(partitions),
             target: None,
-        }
+        })
     }
 }
 
@@ -55,20 +63,21 @@ impl Store {
             return Err(Error::Rejected("a container needs a name".into()));
         }
         let storage = self.take_storage_id().await?;
-        let draft = Draft::create(name.clone(), storage, new);
-        let requires_database = new.requires_database;
+        let asked = Arc::new((name.clone(), new.clone()));
         let created = self
             .change_catalog(name, move |transaction, existing| {
-                let draft = draft.clone();
+                let asked = Arc::clone(&asked);
                 Box::pin(async move {
+                    let (name, new) = asked.as_ref();
                     if let Some(existing) = existing {
                         let taken = format!("container '{}'", existing.name);
                         return Err(Error::AlreadyExists(taken));
                     }
-                    if requires_database {
-                        require_database(transaction, &draft.name).await?;
+                    if new.requires_database {
+                        require_database(transaction, name).await?;
                     }
-                    Ok(Some(draft))
+                    let draft = Draft::create(transaction, name.clone(), storage, new);
+                    draft.await.map(Some)
                 })
             })
             .await?;
@@ -118,6 +127,7 @@ impl Store {
                 if transaction.get(&key::catalog(&to)).await?.is_some() {
                     return Err(Error::AlreadyExists(format!("container '{to}'")));
                 }
+                draft.definition.shared = shared_in(transaction, &to).await?;
                 draft.name = to;
                 Ok(draft)
             })

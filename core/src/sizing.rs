@@ -52,13 +52,16 @@ impl Store {
         let transaction = self.begin().await?;
         let mut large = Vec::new();
         for (name, definition) in all_definitions(&transaction).await? {
-            let limit = self.catalog().model(&name.api).max_partition_bytes();
+            let limit = self.catalog().limits(&name.api).physical_bytes;
             let tallies = key::physical_tallies(definition.storage);
             let mut walk = Walk::new(&transaction, Scan::new(tallies));
             while let Some(page) = walk.next().await? {
                 for (key, value) in page {
                     let partition = key::parse_physical_tally(&key).ok_or_else(unreadable)?;
-                    if statistics::decode(Some(&value))?.bytes > limit {
+                    let bytes = statistics::decode(Some(&value))?.bytes;
+                    let place = (definition.storage, partition);
+                    self.catalog().note_bytes(&name, place, bytes);
+                    if bytes > limit {
                         large.push((name.clone(), partition));
                     }
                 }

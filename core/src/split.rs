@@ -131,21 +131,21 @@ impl Store {
         };
         let corrections = corrections(&transaction, &container, parents).await?;
         drop(transaction);
-        let (id, parents) = (job.id, parents.to_vec());
-        let storage = job.storage;
+        let heirs: Vec<PartitionId> = corrections.iter().map(|(heir, _)| *heir).collect();
+        let (id, storage, replaced_by_heirs) = (job.id, job.storage, parents.to_vec());
         self.alter(&job.container, move |transaction, mut draft| {
             let replaced = draft.definition.storage != storage;
             let gone = replaced.then(|| Error::NotFound("the partitioned data".into()));
             let finished = gone.map_or(Ok(()), Err);
             let finished = finished
-                .and_then(|()| draft.partitions.finish(&parents))
+                .and_then(|()| draft.partitions.finish(&replaced_by_heirs))
                 .map(|()| {
                     for (heir, lacking) in &corrections {
                         transaction
                             .writes
                             .add(key::physical_tally(storage, *heir), *lacking);
                     }
-                    for parent in &parents {
+                    for parent in &replaced_by_heirs {
                         transaction
                             .writes
                             .delete(key::physical_tally(storage, *parent));
@@ -156,6 +156,7 @@ impl Store {
             Box::pin(async move { finished })
         })
         .await?;
+        self.budgets().hand_over(storage, parents, &heirs);
         Ok(())
     }
 

@@ -10,7 +10,7 @@ use bytes::Bytes;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-use crate::budget::Budgets;
+use crate::budget::{Budgets, Throttling};
 use crate::catalog::Catalog;
 use crate::clock::Clock;
 use crate::engine::{BoxFuture, Engine};
@@ -19,6 +19,7 @@ use crate::intent::{HeldIntents, Holder, Intents};
 use crate::job::JobId;
 use crate::key::{self, StorageId, system};
 use crate::latch::{LatchedItem, Latches};
+use crate::limits::Limits;
 use crate::model::Model;
 use crate::sequence::Sequence;
 use crate::throughput::Meter;
@@ -64,6 +65,12 @@ pub struct StoreOptions {
     pub models: HashMap<String, Arc<dyn Model>>,
     /// What tells the time.
     pub clock: Clock,
+    /// How requests beyond their throughput are treated.
+    pub throttling: Throttling,
+    /// What partitions may hold, where that is not what their API says.
+    pub limits: Limits,
+    /// Whether it is noted where charges fall, which [`crate::insight`] shows.
+    pub insight: bool,
 }
 
 impl Default for StoreOptions {
@@ -71,6 +78,9 @@ impl Default for StoreOptions {
         Self {
             models: HashMap::new(),
             clock: Clock::system(),
+            throttling: Throttling::default(),
+            limits: Limits::default(),
+            insight: true,
         }
     }
 }
@@ -94,8 +104,12 @@ impl Store {
         Ok(Self {
             shared: Arc::new(Shared {
                 engine,
-                catalog: Arc::new(Catalog::new(options.models, shared_engine)),
-                budgets: Budgets::new(options.clock.clone(), shared_engine),
+                catalog: Arc::new(Catalog::new(
+                    options.models,
+                    (options.limits, options.insight),
+                    shared_engine,
+                )),
+                budgets: Budgets::new(options.clock.clone(), options.throttling, shared_engine),
                 clock: options.clock,
                 latches: Latches::new(),
                 intents: Arc::new(Intents::new()),

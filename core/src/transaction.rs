@@ -248,12 +248,12 @@ impl Transaction {
     }
 
     /// Asks the partition of `token` for throughput: [`Error::Throttled`] if it has none left.
-    pub(crate) fn admit(&mut self, container: &Container, token: i64) -> Result<()> {
-        if container.definition.provisioned.is_none() {
+    pub(crate) async fn admit(&mut self, container: &Container, token: i64) -> Result<()> {
+        if !container.has_throughput() {
             return Ok(());
         }
-        let place = container.place(token);
-        self.bill.admit(&self.store, container, place)
+        let partition = container.partitions.locate(token);
+        self.bill.admit(&self.store, container, partition).await
     }
 
     /// Notes a charge for one logical key of this partition as heat.

@@ -21,7 +21,7 @@ use crate::write_set::Tally;
 impl Transaction {
     /// Stores an item where there is none. [`Error::AlreadyExists`] if there is one.
     pub async fn insert(&mut self, container: &Arc<Container>, new: NewItem) -> Result<Item> {
-        self.admit(container, new.locator.token)?;
+        self.admit(container, new.locator.token).await?;
         let old = self.stored(container, &new.locator).await?;
         if old.as_ref().is_some_and(|old| !old.is_expired(self.now_ms)) {
             return Err(Error::AlreadyExists("an item with this key".into()));
@@ -31,7 +31,7 @@ impl Transaction {
 
     /// Stores an item, in place of the one that may be there.
     pub async fn upsert(&mut self, container: &Arc<Container>, new: NewItem) -> Result<Item> {
-        self.admit(container, new.locator.token)?;
+        self.admit(container, new.locator.token).await?;
         let old = self.stored(container, &new.locator).await?;
         self.store_item(container, old.as_ref(), new).await
     }
@@ -47,13 +47,13 @@ impl Transaction {
             old.locator, new.locator,
             "a moved item is removed and inserted"
         );
-        self.admit(container, new.locator.token)?;
+        self.admit(container, new.locator.token).await?;
         self.store_item(container, Some(old), new).await
     }
 
     /// Removes `old`, which this transaction has read.
     pub async fn remove(&mut self, container: &Arc<Container>, old: &Item) -> Result<()> {
-        self.admit(container, old.locator.token)?;
+        self.admit(container, old.locator.token).await?;
         self.discard(container, old).await
     }
 
@@ -88,6 +88,9 @@ impl Transaction {
             expires_at_ms: new.expires_at_ms,
             body: new.body,
         };
+        let growth = tally_of(Some(&item)).minus(tally_of(old));
+        self.check_room(container, &item.locator, growth.bytes)
+            .await?;
         self.apply(container, old, Some(&item)).await?;
         Ok(item)
     }
@@ -178,6 +181,7 @@ impl Transaction {
         }
         let (storage, token) = (container.storage(), locator.token);
         let partition = container.partitions.locate(token);
+        container.heat.add_bytes(partition.id, delta.bytes);
         self.writes
             .add(key::physical_tally(storage, partition.id), delta);
         if let Some(heir) = partition.heir(token) {

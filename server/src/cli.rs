@@ -157,7 +157,9 @@ fn engine(name: &'static str, folder: &str) -> Arg {
         .long(name)
         .required(true)
         .value_name("ENGINE")
-        .help(format!("{folder}, or postgres://USER:PASSWORD@HOST/DATABASE"))
+        .help(format!(
+            "{folder}, or postgres://USER:PASSWORD@HOST/DATABASE"
+        ))
 }
 
 fn target() -> Arg {

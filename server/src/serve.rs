@@ -72,6 +72,8 @@ async fn serve_data(
     let config = &settings.config;
     let options = StoreOptions {
         models: front_ends::models(),
+        throttling: config.partitions.throttling,
+        limits: config.partitions.limits,
         ..StoreOptions::default()
     };
     let store = Store::open(engine, options).await.map_err(|error| {

@@ -4,11 +4,12 @@
 //! lock; all arithmetic waits until somebody asks.
 
 use std::cmp::Reverse;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use super::top_keys::{Count, TopKeys};
 use crate::key::PartitionId;
+use crate::partition_map::{Partition, PartitionMap};
 use crate::throughput::Charge;
 
 /// Keys are spread over so many locks.
@@ -26,26 +27,52 @@ const AMOUNT_MASK: u64 = (1 << AMOUNT_BITS) - 1;
 /// The heat of one container.
 #[derive(Debug, Default)]
 pub(crate) struct Heat {
-    keys: Arc<KeyHeat>,
+    /// None if nobody wants to know.
+    keys: Option<Arc<KeyHeat>>,
     /// By the number of the partition.
     partitions: Vec<(PartitionId, Arc<PartitionHeat>)>,
 }
 
 impl Heat {
-    pub(crate) fn new(partitions: impl Iterator<Item = PartitionId>) -> Self {
-        Self::default().follow(partitions)
+    pub(crate) fn new(partitions: &PartitionMap) -> Self {
+        let cold = |partition: &Partition| (partition.id, Arc::default());
+        Self::of(Some(Arc::default()), partitions.iter().map(cold))
     }
 
     /// The heat of the same container after its partitions have changed: those that are still
-    /// there keep theirs.
-    pub(crate) fn follow(&self, partitions: impl Iterator<Item = PartitionId>) -> Self {
-        let kept = |id| self.partition(id).map_or_else(Arc::default, Arc::clone);
-        let mut partitions: Vec<_> = partitions.map(|id| (id, kept(id))).collect();
-        partitions.sort_unstable_by_key(|(id, _)| *id);
-        Self {
-            keys: Arc::clone(&self.keys),
-            partitions,
+    /// there keep theirs, and heirs have that of their parents, by the part of the ring that is
+    /// theirs now.
+    pub(crate) fn follow(&self, before: &PartitionMap, now: &PartitionMap) -> Self {
+        if self.keys.is_none() {
+            return Self::default();
         }
+        let partitions = now
+            .iter()
+            .map(|partition| match self.partition(partition.id) {
+                Some(kept) => (partition.id, Arc::clone(kept)),
+                None => (partition.id, Arc::new(self.inherited(before, partition))),
+            });
+        Self::of(self.keys.clone(), partitions)
+    }
+
+    fn of(
+        keys: Option<Arc<KeyHeat>>,
+        partitions: impl Iterator<Item = (PartitionId, Arc<PartitionHeat>)>,
+    ) -> Self {
+        let mut partitions: Vec<_> = partitions.collect();
+        partitions.sort_unstable_by_key(|(id, _)| *id);
+        Self { keys, partitions }
+    }
+
+    /// What a new partition takes over from those that were where it is.
+    fn inherited(&self, before: &PartitionMap, heir: &Partition) -> PartitionHeat {
+        let heat = PartitionHeat::default();
+        for parent in before.overlapping(heir.first, heir.last) {
+            if let Some(parents) = self.partition(parent.id) {
+                heat.take_over(parents, Part::of(parent, heir));
+            }
+        }
+        heat
     }
 
     pub(super) fn partition(&self, id: PartitionId) -> Option<&Arc<PartitionHeat>> {
@@ -63,7 +90,9 @@ impl Heat {
 
     /// Notes a charge of a logical key.
     pub(crate) fn charge_key(&self, token: i64, key: &[u8], charge: Charge, now_ms: u64) {
-        self.keys.charge(token, key, charge, now_ms / 1_000);
+        if let Some(keys) = &self.keys {
+            keys.charge(token, key, charge, now_ms / 1_000);
+        }
     }
 
     /// Notes that a request was refused for want of throughput.
@@ -73,14 +102,77 @@ impl Heat {
         }
     }
 
-    pub(super) fn keys(&self) -> &KeyHeat {
-        &self.keys
+    /// About how much a partition holds, if that is known.
+    pub(crate) fn bytes(&self, partition: PartitionId) -> Option<i64> {
+        self.partition(partition)?.bytes()
+    }
+
+    /// Notes what a partition holds, unless that is known already. Answers what is known.
+    pub(crate) fn begin_bytes(&self, partition: PartitionId, bytes: i64) -> i64 {
+        let Some(partition) = self.partition(partition) else {
+            return bytes;
+        };
+        let noted = &partition.bytes;
+        let before = noted.compare_exchange(UNKNOWN, bytes, Relaxed, Relaxed);
+        before.map_or_else(|known| known, |_| bytes)
+    }
+
+    /// Notes what a partition was found to hold.
+    pub(crate) fn note_bytes(&self, partition: PartitionId, bytes: i64) {
+        if let Some(partition) = self.partition(partition) {
+            partition.bytes.store(bytes, Relaxed);
+        }
+    }
+
+    /// Notes what a write adds, if it is known what was there.
+    pub(crate) fn add_bytes(&self, partition: PartitionId, delta: i64) {
+        if let Some(partition) = self.partition(partition)
+            && partition.bytes().is_some()
+        {
+            partition.bytes.fetch_add(delta, Relaxed);
+        }
+    }
+
+    /// The counts of keys in the last seconds, and how many seconds those are.
+    pub(super) fn key_counts(&self, second: u64) -> (Vec<Count>, u64) {
+        match &self.keys {
+            Some(keys) => keys.counts(second),
+            None => (Vec::new(), WINDOW_SECONDS),
+        }
     }
 }
 
+/// A part of a partition's tokens.
+#[derive(Clone, Copy)]
+struct Part {
+    of: u128,
+    tokens: u128,
+}
+
+impl Part {
+    /// The part of `parent` that `heir` has.
+    fn of(parent: &Partition, heir: &Partition) -> Self {
+        let tokens = |first: i64, last: i64| u128::from(last.abs_diff(first)) + 1;
+        Self {
+            of: tokens(parent.first, parent.last),
+            tokens: tokens(parent.first.max(heir.first), parent.last.min(heir.last)),
+        }
+    }
+
+    fn apply(self, amount: u64) -> u64 {
+        let part = u128::from(amount) * self.tokens / self.of;
+        u64::try_from(part).unwrap_or(u64::MAX)
+    }
+}
+
+/// What nobody has looked up yet.
+const UNKNOWN: i64 = i64::MIN;
+
 /// The heat of one physical partition.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct PartitionHeat {
+    /// About what it holds.
+    bytes: AtomicI64,
     /// Charges by second, made when the first one comes: most containers are idle.
     seconds: OnceLock<Box<[AtomicU64; SECONDS]>>,
     /// Charges of the seconds before.
@@ -89,16 +181,58 @@ pub(super) struct PartitionHeat {
     throttled: AtomicU64,
 }
 
+impl Default for PartitionHeat {
+    fn default() -> Self {
+        Self {
+            bytes: AtomicI64::new(UNKNOWN),
+            seconds: OnceLock::new(),
+            earlier: AtomicU64::new(0),
+            operations: AtomicU64::new(0),
+            throttled: AtomicU64::new(0),
+        }
+    }
+}
+
 impl PartitionHeat {
     fn charge(&self, charge: Charge, second: u64) {
         self.operations.fetch_add(1, Relaxed);
+        self.add(charge.milli_units(), second);
+    }
+
+    /// Adds the heat of a partition that this one takes the place of, as far as it does.
+    fn take_over(&self, parent: &Self, part: Part) {
+        for slot in parent
+            .seconds
+            .get()
+            .into_iter()
+            .flat_map(|seconds| seconds.iter())
+        {
+            let (second, amount) = unpack(slot.load(Relaxed));
+            if amount > 0 {
+                self.add(part.apply(amount), second);
+            }
+        }
+        for (own, parents) in [
+            (&self.earlier, &parent.earlier),
+            (&self.operations, &parent.operations),
+            (&self.throttled, &parent.throttled),
+        ] {
+            own.fetch_add(part.apply(parents.load(Relaxed)), Relaxed);
+        }
+    }
+
+    fn bytes(&self) -> Option<i64> {
+        let bytes = self.bytes.load(Relaxed);
+        (bytes != UNKNOWN).then_some(bytes)
+    }
+
+    fn add(&self, amount: u64, second: u64) {
         let seconds = self
             .seconds
             .get_or_init(|| Box::new([const { AtomicU64::new(0) }; SECONDS]));
         let Some(slot) = seconds.get(slot_of(second)) else {
             return;
         };
-        let amount = charge.milli_units();
         let mut seen = slot.load(Relaxed);
         loop {
             let (then, before) = unpack(seen);
@@ -211,7 +345,7 @@ impl KeyHeat {
     }
 
     /// The counts of the last seconds, and how many seconds those are.
-    pub(super) fn counts(&self, second: u64) -> (Vec<Count>, u64) {
+    fn counts(&self, second: u64) -> (Vec<Count>, u64) {
         let mut sums = Vec::new();
         for shard in &self.shards {
             let mut windows = lock(shard);
@@ -249,7 +383,7 @@ mod tests {
 
     #[test]
     fn charges_are_kept_by_second_and_never_lost() {
-        let heat = Heat::new([4, 9].into_iter());
+        let heat = Heat::new(&map(&[4, 9]));
         for (ms, charge) in [(10_000, 1), (10_999, 2), (11_000, 5), (80_000, 7)] {
             heat.charge(9, units(charge), ms);
         }
@@ -268,25 +402,64 @@ mod tests {
 
     #[test]
     fn partitions_that_stay_keep_their_heat() {
-        let heat = Heat::new([0, 1].into_iter());
+        let before = map(&[0, 1]);
+        let heat = Heat::new(&before);
         heat.charge(1, units(3), 5_000);
         heat.throttled(1);
         heat.charge_key(7, b"k", units(3), 5_000);
-        let heat = heat.follow([1, 2].into_iter());
+        heat.note_bytes(1, 70);
+        let heat = heat.follow(&before, &map(&[2, 1]));
         assert!(heat.partition(0).is_none());
         assert_eq!(heat.partition(1).unwrap().total(), units(3));
         assert_eq!(heat.partition(1).unwrap().throttled_requests(), 1);
         assert_eq!(heat.partition(2).unwrap().operations(), 0);
-        assert_eq!(heat.keys().counts(5).0.len(), 1);
+        assert_eq!(heat.key_counts(5).0.len(), 1);
+        heat.add_bytes(1, 5);
+        assert_eq!((heat.bytes(1), heat.bytes(2)), (Some(75), None));
+    }
+
+    #[test]
+    fn heirs_have_the_heat_of_their_parents() {
+        let before = map(&[0]);
+        let heat = Heat::new(&before);
+        heat.charge(0, units(8), 70_000);
+        heat.charge(0, units(2), 80_000);
+        heat.throttled(0);
+        heat.throttled(0);
+        let halves = map(&[1, 2]);
+        let split = heat.follow(&before, &halves);
+        for id in [1, 2] {
+            let heir = split.partition(id).unwrap();
+            assert_eq!(heir.total(), units(5), "{id}");
+            assert_eq!(heir.in_second(80), units(1), "{id}");
+            assert_eq!(
+                (heir.operations(), heir.throttled_requests()),
+                (1, 1),
+                "{id}"
+            );
+        }
+        let merged = split.follow(&halves, &map(&[3]));
+        let heir = merged.partition(3).unwrap();
+        assert_eq!((heir.total(), heir.in_second(70)), (units(10), units(8)));
+    }
+
+    /// Equally wide partitions with these numbers.
+    fn map(ids: &[PartitionId]) -> PartitionMap {
+        let equal = PartitionMap::equal(u32::try_from(ids.len()).unwrap());
+        let records = equal.records().zip(ids).map(|((first, mut record), id)| {
+            record.id = *id;
+            (first, record)
+        });
+        PartitionMap::from_records(records.collect()).unwrap()
     }
 
     #[test]
     fn hot_keys_cool_down() {
-        let heat = Heat::default();
+        let heat = Heat::new(&map(&[0]));
         heat.charge_key(7, b"old", units(9), 20_000);
         heat.charge_key(8, b"new", units(5), 40_000);
         let names = |second| -> Vec<Vec<u8>> {
-            let (counts, _) = heat.keys().counts(second);
+            let (counts, _) = heat.key_counts(second);
             counts.iter().map(|count| count.key.to_vec()).collect()
         };
         assert_eq!(names(59), [b"old".to_vec(), b"new".to_vec()]);

@@ -11,6 +11,7 @@ use std::collections::BinaryHeap;
 
 use self::heat::{Heat, MINUTE};
 use crate::container::Container;
+use crate::definition::Definition;
 use crate::engine::Scan;
 use crate::error::Result;
 use crate::key::{self, PartitionId};
@@ -34,10 +35,14 @@ const RATE_SECONDS: u64 = 10;
 pub struct Insight {
     /// Its name.
     pub name: ContainerName,
-    /// What was provisioned for it.
+    /// What was provisioned for it alone.
     pub throughput: Option<Throughput>,
+    /// What was provisioned for its database, if it spends that.
+    pub shared: Option<Throughput>,
     /// The most that one of its physical partitions may hold before it is split.
     pub max_partition_bytes: i64,
+    /// The most that one of its logical partitions may hold.
+    pub max_logical_bytes: Option<i64>,
     /// Its physical partitions, by first token.
     pub partitions: Vec<PartitionInsight>,
     /// The keys that cost most in the last seconds, the costliest first.
@@ -103,7 +108,9 @@ impl Store {
         Ok(Insight {
             name: name.clone(),
             throughput: Throughput::of(&container.definition),
-            max_partition_bytes: container.max_partition_bytes(),
+            shared: shared_throughput(&container.definition),
+            max_partition_bytes: container.limits.physical_bytes,
+            max_logical_bytes: container.limits.logical_bytes,
             partitions,
             hot_keys: hot_keys(&container, second),
         })
@@ -118,9 +125,17 @@ impl Store {
     }
 }
 
+/// What a container spends of its database's throughput: none if it has its own.
+fn shared_throughput(definition: &Definition) -> Option<Throughput> {
+    let shared = definition.shared.map(|shared| shared.throughput);
+    shared.filter(|_| Throughput::of(definition).is_none())
+}
+
 impl PartitionInsight {
     fn of(container: &Container, statistics: PartitionStatistics, second: u64) -> Self {
-        let budget = container.share().map(|share| share.request_units());
+        let partition = container.partitions.get(statistics.partition);
+        let budget = partition.and_then(|partition| container.budget(partition));
+        let budget = budget.map(|budget| budget.share.request_units());
         let mut insight = Self {
             statistics,
             budget,
@@ -150,7 +165,7 @@ impl PartitionInsight {
 }
 
 fn hot_keys(container: &Container, second: u64) -> Vec<HotKey> {
-    let (counts, seconds) = container.heat.keys().counts(second);
+    let (counts, seconds) = container.heat.key_counts(second);
     let units = |milli_units| Charge::from_milli_units(milli_units).request_units();
     let all: f64 = counts.iter().map(|count| units(count.weight)).sum();
     let key = |count: &top_keys::Count| HotKey {
@@ -195,11 +210,16 @@ async fn large_keys(transaction: &Transaction, container: &Container) -> Result<
     Ok(keys.collect())
 }
 
-/// The heat that a container begins with: that of the same storage before, if it is known.
-pub(crate) fn inherit(before: Option<&Heat>, partitions: &PartitionMap) -> Heat {
-    let partitions = partitions.iter().map(|partition| partition.id);
+/// The heat that a container begins with: that of the same storage before, if it is known. None is
+/// kept if nobody wants to know.
+pub(crate) fn inherit(
+    before: Option<&Container>,
+    partitions: &PartitionMap,
+    is_wanted: bool,
+) -> Heat {
     match before {
-        Some(heat) => heat.follow(partitions),
-        None => Heat::new(partitions),
+        Some(before) => before.heat.follow(&before.partitions, partitions),
+        None if is_wanted => Heat::new(partitions),
+        None => Heat::default(),
     }
 }

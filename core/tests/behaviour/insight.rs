@@ -12,7 +12,7 @@ use tessera_core::{Error, Store};
 async fn store(clock: &Clock, provisioned: u32) -> Store {
     let store = open_store_at(clock.clone()).await;
     let new = NewContainer {
-        provisioned: Some(provisioned),
+        throughput: Some(Throughput::Manual(provisioned)),
         counts_logical_partitions: true,
         ..new_container(vec![], 1)
     };

@@ -9,6 +9,7 @@ mod insight;
 mod interception;
 mod interleavings;
 mod items;
+mod limits;
 mod open_transactions;
 mod partitions;
 mod relocation;

@@ -75,6 +75,7 @@ pub(crate) fn options(clock: Clock) -> StoreOptions {
     StoreOptions {
         models: HashMap::from([(API.to_owned(), model)]),
         clock,
+        ..StoreOptions::default()
     }
 }
 

@@ -1,9 +1,13 @@
 //! Provisioned throughput: each physical partition has its share of every second.
 
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
 use crate::support::*;
 use tessera_core::clock::Clock;
 use tessera_core::definition::NewContainer;
 use tessera_core::locator::Locator;
+use tessera_core::provisioning::Throughput;
 use tessera_core::{Error, Store};
 
 const PROVISIONED: u32 = 400;
@@ -15,7 +19,7 @@ const INSERTS_PER_SECOND: usize = 37;
 async fn store(clock: &Clock, provisioned: Option<u32>) -> Store {
     let store = open_store_at(clock.clone()).await;
     let new = NewContainer {
-        provisioned,
+        throughput: provisioned.map(Throughput::Manual),
         ..new_container(vec![], PARTITIONS)
     };
     store.create_container(&name("c"), &new).await.unwrap();
@@ -114,4 +118,129 @@ async fn what_is_granted_is_what_was_provisioned_and_neighbours_do_not_suffer() 
         (granted / expected - 1.0).abs() < 0.02,
         "{granted} of {expected}"
     );
+}
+
+/// A store whose database shares 20,000 request units per second, with containers `a` and `b` from
+/// before and `c` with its own.
+async fn sharing_store(clock: &Clock) -> Store {
+    let store = open_store_at(clock.clone()).await;
+    for container in ["a", "b", "c"] {
+        let new = NewContainer {
+            throughput: (container == "c").then_some(Throughput::Manual(PROVISIONED)),
+            ..new_container(vec![], 1)
+        };
+        store
+            .create_container(&name(container), &new)
+            .await
+            .unwrap();
+    }
+    store
+        .provision_database(API, "db", Some(Throughput::Manual(20_000)))
+        .await
+        .unwrap();
+    store
+}
+
+async fn put_into(store: &Store, container: &str, locator: Locator) -> Result<(), Error> {
+    let new = tessera_core::item::NewItem::new(locator, "x");
+    insert(store, &name(container), new).await.map(|_| ())
+}
+
+#[tokio::test]
+async fn containers_share_what_their_database_has() {
+    let clock = Clock::manual(5_000);
+    let store = sharing_store(&clock).await;
+    let later = new_container(vec![], 1);
+    store
+        .create_container(&name("later"), &later)
+        .await
+        .unwrap();
+    let other = tessera_core::name::ContainerName::new(API, "other", "a");
+    store.create_container(&other, &later).await.unwrap();
+    for (container, partitions, budget) in
+        [("a", 2, 10_000.0), ("later", 2, 10_000.0), ("c", 1, 400.0)]
+    {
+        let insight = store.insight(&name(container)).await.unwrap();
+        assert_eq!(insight.partitions.len(), partitions, "{container}");
+        assert_eq!(insight.partitions[0].budget, Some(budget), "{container}");
+    }
+    assert_eq!(store.insight(&other).await.unwrap().shared, None);
+
+    // Both take from the first half's share, which has 10,000; 1,819 inserts use it up.
+    let mut passed = 0;
+    while put_into(&store, ["a", "b", "later"][passed % 3], place(-1, passed))
+        .await
+        .is_ok()
+    {
+        passed += 1;
+    }
+    assert_eq!(passed, 1_819);
+    for container in ["a", "b", "later"] {
+        let refused = put_into(&store, container, place(-2, 0)).await;
+        assert!(
+            matches!(refused, Err(Error::Throttled { .. })),
+            "{container}"
+        );
+        put_into(&store, container, place(1, 0)).await.unwrap();
+    }
+    put_into(&store, "c", place(-1, 0)).await.unwrap();
+}
+
+#[tokio::test]
+async fn what_a_database_shares_changes_for_all_its_containers() {
+    let clock = Clock::manual(5_000);
+    let store = sharing_store(&clock).await;
+    let shared = async |container: &str| store.insight(&name(container)).await.unwrap().shared;
+    assert_eq!(shared("a").await, Some(Throughput::Manual(20_000)));
+    assert_eq!(shared("c").await, None, "it has its own");
+    store.provision(&name("c"), None).await.unwrap();
+    assert_eq!(shared("c").await, Some(Throughput::Manual(20_000)));
+    assert_eq!(store.insight(&name("c")).await.unwrap().partitions.len(), 2);
+    let scaled = Some(Throughput::Autoscale(30_000));
+    store.provision_database(API, "db", scaled).await.unwrap();
+    for container in ["a", "b", "c"] {
+        assert_eq!(shared(container).await, scaled, "{container}");
+        let insight = store.insight(&name(container)).await.unwrap();
+        assert_eq!(insight.partitions.len(), 3, "{container}");
+    }
+    let listed = store.database_throughputs().await.unwrap();
+    assert_eq!(
+        listed,
+        [(
+            API.to_owned(),
+            "db".to_owned(),
+            Throughput::Autoscale(30_000)
+        )]
+    );
+    store.provision_database(API, "db", None).await.unwrap();
+    assert_eq!(shared("a").await, None);
+    assert_eq!(store.database_throughput(API, "db").await.unwrap(), None);
+}
+
+#[tokio::test]
+async fn a_patient_store_lets_requests_wait_for_their_turn() {
+    let mut options = options(Clock::system());
+    options.throttling.patience = Duration::from_secs(3);
+    let engine = Arc::new(tessera_core::memory::MemoryEngine::new());
+    let store = Store::open(engine, options).await.unwrap();
+    let new = NewContainer {
+        throughput: Some(Throughput::Manual(PROVISIONED)),
+        ..new_container(vec![], 1)
+    };
+    store.create_container(&name("c"), &new).await.unwrap();
+    let began = Instant::now();
+    // A second has 73 inserts; the first one may be almost over, the third begins two waits later.
+    for row in 0..2 * 73 + 1 {
+        put(&store, place(-1, row)).await.unwrap();
+    }
+    let waited = began.elapsed();
+    assert!(waited >= Duration::from_secs(1), "{waited:?}");
+    let throttled = async || store.insight(&name("c")).await.unwrap().partitions[0].throttled;
+    assert_eq!(throttled().await, 0);
+    // 4 MiB cost more than five seconds have, for which it has no patience.
+    let large = tessera_core::item::NewItem::new(place(-1, 999), "x".repeat(4 << 20));
+    insert(&store, &name("c"), large).await.unwrap();
+    let refused = put(&store, place(-1, 1_000)).await.unwrap_err();
+    assert!(matches!(refused, Error::Throttled { .. }), "{refused}");
+    assert_eq!(throttled().await, 1);
 }

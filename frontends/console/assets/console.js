@@ -98,6 +98,9 @@ function showProtocols(containers) {
   $("protocols").replaceChildren(...cards);
 }
 
+const amount = (throughput) =>
+  `${whole.format(throughput.request_units_per_second)} ${throughput.mode}`;
+
 function showContainers(containers) {
   const wanted = $("search").value.toLowerCase();
   const rows = containers
@@ -113,9 +116,8 @@ function showContainers(containers) {
         whole.format(container.items),
         size(container.bytes),
         precise.format(container.request_units_per_second),
-        provisioned
-          ? `${whole.format(provisioned.request_units_per_second)} ${provisioned.mode}`
-          : "unlimited",
+        provisioned ? amount(provisioned)
+          : container.shared ? `${amount(container.shared)}, shared` : "unlimited",
         percent(container.normalised_consumption),
         whole.format(container.throttled),
       ];
@@ -253,11 +255,25 @@ function showHistory(rate) {
   $("history").replaceChildren(line);
 }
 
-function showThroughput(throughput) {
+function showThroughput(container) {
   if (state.wasEdited || $("throughput").contains(document.activeElement)) return;
+  const throughput = container.throughput ?? container.shared;
+  $("level").value = container.shared ? "database" : "container";
   $("mode").value = throughput ? throughput.mode : "unlimited";
   if (throughput) $("units").value = throughput.request_units_per_second;
   $("units").disabled = !throughput;
+}
+
+function showAdvice(advice) {
+  const figures = [];
+  if (advice.first_throttled_at !== null) {
+    figures.push(`Such load is first throttled at ${whole.format(advice.first_throttled_at)} RU/s`);
+  }
+  if (advice.never_beyond !== null) {
+    figures.push(`its hottest key ends it at ${whole.format(advice.never_beyond)} RU/s`);
+  }
+  $("advice").textContent = [advice.words, figures.join("; ")].filter(Boolean).join(" ");
+  $("advice").className = ["hot_key", "uneven"].includes(advice.verdict) ? "bad" : "";
 }
 
 function showDetail(container) {
@@ -268,7 +284,8 @@ function showDetail(container) {
   showRing(container.partitions);
   showPartitions(container.partitions);
   showHistory(container.request_units_per_second);
-  showThroughput(container.throughput);
+  showThroughput(container);
+  showAdvice(container.advice);
   bars($("hot-keys"), container.hot_keys ?? [], (key) => key.share, (key) =>
     `${precise.format(key.request_units_per_second)} RU/s · ${percent(key.share)} · ` +
     `partition ${key.partition}`);
@@ -286,6 +303,19 @@ async function change(action, body) {
   say("working…");
   try {
     showDetail(await ask(`${state.chosen}/${action}`, body));
+    say("done");
+  } catch (error) {
+    say(error.message, true);
+  }
+}
+
+// What the containers of a database share is the database's own.
+async function share(body) {
+  say("working…");
+  const [, , api, name] = state.chosen.split("/");
+  try {
+    await ask(`api/databases/${api}/${name}/throughput`, body);
+    await refresh();
     say("done");
   } catch (error) {
     say(error.message, true);
@@ -327,13 +357,15 @@ $("mode").addEventListener("change", () => {
   $("units").min = isAutoscale ? 1000 : 400;
   $("units").step = isAutoscale ? 1000 : 100;
 });
-$("units").addEventListener("input", () => { state.wasEdited = true; });
+for (const field of ["level", "units"]) {
+  $(field).addEventListener("input", () => { state.wasEdited = true; });
+}
 $("throughput").addEventListener("submit", async (event) => {
   event.preventDefault();
   const mode = $("mode").value;
   const wanted = mode === "unlimited" ? { unlimited: true } : { [mode]: Number($("units").value) };
-  await change("throughput", wanted);
   state.wasEdited = false;
+  await ($("level").value === "database" ? share(wanted) : change("throughput", wanted));
 });
 $("login").addEventListener("submit", (event) => {
   event.preventDefault();

@@ -68,14 +68,22 @@ async fn act(call: &Call<'_>, action: Action) -> Reply {
     };
     match done {
         Ok(()) => containers::answer(call.console, &name).await,
-        Err(Failure::Unreadable(reason)) => Reply::error(StatusCode::BAD_REQUEST, &reason),
-        Err(Failure::Core(error)) => containers::failure(&error),
+        Err(failure) => failure.into(),
     }
 }
 
-enum Failure {
+pub(crate) enum Failure {
     Unreadable(String),
     Core(Error),
+}
+
+impl From<Failure> for Reply {
+    fn from(failure: Failure) -> Self {
+        match failure {
+            Failure::Unreadable(reason) => Self::error(StatusCode::BAD_REQUEST, &reason),
+            Failure::Core(error) => containers::failure(&error),
+        }
+    }
 }
 
 impl From<Error> for Failure {
@@ -85,16 +93,21 @@ impl From<Error> for Failure {
 }
 
 async fn provision(call: &Call<'_>, name: &ContainerName) -> Result<(), Failure> {
-    let expected = r#"{"manual": 400}, {"autoscale": 1000} or {"unlimited": true}"#;
-    let throughput = match read(call, expected)? {
-        Wanted::Manual(units) => Some(Throughput::manual(units)?),
-        Wanted::Autoscale(units) => Some(Throughput::autoscale(units)?),
-        Wanted::Unlimited(true) => None,
-        Wanted::Unlimited(false) => {
-            return Err(Failure::Unreadable(format!("the body must be {expected}")));
-        }
-    };
+    let throughput = wanted_throughput(call)?;
     Ok(call.console.store.provision(name, throughput).await?)
+}
+
+/// The throughput in the body; none is unlimited.
+pub(crate) fn wanted_throughput(call: &Call<'_>) -> Result<Option<Throughput>, Failure> {
+    let expected = r#"{"manual": 400}, {"autoscale": 1000} or {"unlimited": true}"#;
+    match read(call, expected)? {
+        Wanted::Manual(units) => Ok(Some(Throughput::manual(units)?)),
+        Wanted::Autoscale(units) => Ok(Some(Throughput::autoscale(units)?)),
+        Wanted::Unlimited(true) => Ok(None),
+        Wanted::Unlimited(false) => {
+            Err(Failure::Unreadable(format!("the body must be {expected}")))
+        }
+    }
 }
 
 async fn split(call: &Call<'_>, name: &ContainerName) -> Result<(), Failure> {

@@ -8,6 +8,7 @@ use tessera_core::name::ContainerName;
 use tessera_core::provisioning::Throughput;
 
 use crate::Console;
+use crate::advice::Advice;
 use crate::limits::{self, Warning};
 use crate::reply::Reply;
 use crate::routes::{Call, Route};
@@ -34,6 +35,8 @@ pub(crate) struct Shown {
     database: String,
     container: String,
     throughput: Option<ShownThroughput>,
+    /// What it spends of its database's throughput, if it has none of its own.
+    shared: Option<ShownThroughput>,
     items: i64,
     bytes: i64,
     request_units_per_second: f64,
@@ -48,10 +51,11 @@ pub(crate) struct Shown {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     large_keys: Vec<ShownLargeKey>,
     warnings: Vec<Warning>,
+    advice: Advice,
 }
 
 #[derive(Serialize)]
-struct ShownThroughput {
+pub(crate) struct ShownThroughput {
     mode: &'static str,
     request_units_per_second: u32,
 }
@@ -199,7 +203,9 @@ impl Shown {
                 .sum(),
             throttled: partitions.iter().map(|partition| partition.throttled).sum(),
             warnings: limits::warnings(&insight, &large_keys),
+            advice: Advice::of(&insight),
             throughput: insight.throughput.map(ShownThroughput::of),
+            shared: insight.shared.map(ShownThroughput::of),
             partitions: partitions.iter().map(ShownPartition::of).collect(),
             hot_keys: insight.hot_keys.into_iter().map(ShownHotKey::of).collect(),
             large_keys: large_keys.into_iter().map(ShownLargeKey::of).collect(),
@@ -211,7 +217,7 @@ impl Shown {
 }
 
 impl ShownThroughput {
-    fn of(throughput: Throughput) -> Self {
+    pub(crate) fn of(throughput: Throughput) -> Self {
         Self {
             mode: match throughput {
                 Throughput::Manual(_) => "manual",

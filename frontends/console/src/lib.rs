@@ -7,8 +7,10 @@
 
 mod access;
 mod actions;
+mod advice;
 mod assets;
 mod containers;
+mod databases;
 mod health;
 mod limits;
 mod metrics;

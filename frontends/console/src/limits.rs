@@ -6,7 +6,6 @@ use tessera_core::insight::{Insight, LargeKey};
 /// From this part of a limit on there is a warning.
 const WARN_FROM: f64 = 0.7;
 const GIB: f64 = 1_073_741_824.0;
-const LOGICAL_LIMIT_GIB: f64 = 20.0;
 
 /// Something to look after.
 #[derive(Debug, PartialEq, Serialize)]
@@ -18,11 +17,14 @@ pub(crate) struct Warning {
 
 /// Whether a container holds enough in one place for a logical partition that is near its limit.
 pub(crate) fn may_hold_large_key(insight: &Insight) -> bool {
+    let Some(limit) = insight.max_logical_bytes.map(gib) else {
+        return false;
+    };
     let mut sizes = insight
         .partitions
         .iter()
         .map(|it| gib(it.statistics.tally.bytes));
-    sizes.any(|size| size >= WARN_FROM * LOGICAL_LIMIT_GIB)
+    sizes.any(|size| size >= WARN_FROM * limit)
 }
 
 /// All that is near a limit in a container.
@@ -53,13 +55,16 @@ pub(crate) fn warnings(insight: &Insight, large_keys: &[LargeKey]) -> Vec<Warnin
             ));
         }
     }
+    let Some(limit) = insight.max_logical_bytes.map(gib) else {
+        return warnings;
+    };
     for large in large_keys {
         let size = gib(large.tally.bytes);
-        if size >= WARN_FROM * LOGICAL_LIMIT_GIB {
+        if size >= WARN_FROM * limit {
             warnings.push(Warning {
                 partition: large.partition,
                 message: format!(
-                    "the partition key '{}' holds {size:.1} of at most {LOGICAL_LIMIT_GIB} GiB: \
+                    "the partition key '{}' holds {size:.1} of at most {limit} GiB: \
                      choose a key with more values",
                     large.key
                 ),

@@ -9,6 +9,7 @@ use tessera_core::item::NewItem;
 use tessera_core::locator::Locator;
 use tessera_core::memory::MemoryEngine;
 use tessera_core::name::ContainerName;
+use tessera_core::provisioning::Throughput;
 use tessera_core::store::StoreOptions;
 use tessera_frontend::Listener;
 use tessera_frontend::testing::connection;
@@ -131,7 +132,7 @@ async fn filled() -> Console {
     let console = console(Arc::new(MemoryEngine::new())).await;
     let name = ContainerName::new("table", "account", "a b");
     let new = NewContainer {
-        provisioned: Some(400),
+        throughput: Some(Throughput::Manual(400)),
         counts_logical_partitions: true,
         ..NewContainer::default()
     };
@@ -208,6 +209,40 @@ async fn containers_are_changed() {
         let line = format!("POST /api/containers/table/account/a%20b/{action}");
         check_with(&console, &line, JSON, body, &[expected]).await;
     }
+}
+
+#[tokio::test]
+async fn databases_share_throughput() {
+    let console = filled().await;
+    let list = "GET /api/databases";
+    let none = r#"{"api":"table","database":"account","containers":1,"throughput":null}"#;
+    check(&console, list, &["200 OK", none]).await;
+    let provision = "POST /api/databases/table/account/throughput";
+    let some = r#""throughput":{"mode":"manual","request_units_per_second":20000}"#;
+    check_with(
+        &console,
+        provision,
+        JSON,
+        r#"{"manual":20000}"#,
+        &["200 OK", some],
+    )
+    .await;
+    check_with(&console, provision, JSON, r#"{"manual":1}"#, &["400"]).await;
+    let container = "/api/containers/table/account/a%20b";
+    let own = format!("GET {container}");
+    check(&console, &own, &[r#""shared":null"#, r#""budget":400.0"#]).await;
+    let free = format!("POST {container}/throughput");
+    let shared = r#""shared":{"mode":"manual","request_units_per_second":20000}"#;
+    let unlimited = r#"{"unlimited":true}"#;
+    check_with(
+        &console,
+        &free,
+        JSON,
+        unlimited,
+        &[shared, r#""budget":10000.0"#],
+    )
+    .await;
+    check_with(&console, provision, JSON, unlimited, &["200 OK", none]).await;
 }
 
 #[tokio::test]

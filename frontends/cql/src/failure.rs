@@ -64,6 +64,7 @@ impl From<Error> for CqlError {
             | Error::DuplicateValue { .. }
             | Error::Rejected(_)
             | Error::TooLarge { .. }
+            | Error::PartitionFull { .. }
             | Error::InvalidContinuation(_) => Self::invalid(message),
             Error::Conflict => Self::new(
                 ErrorKind::WriteTimeout {

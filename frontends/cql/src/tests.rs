@@ -224,3 +224,44 @@ async fn mistakes_are_told_with_their_codes() {
     let id = b"0123456789abcdef".to_vec();
     assert_eq!(kind, ErrorKind::Unprepared { id });
 }
+
+#[tokio::test]
+async fn partitions_and_hot_keys_are_shown_in_virtual_tables() {
+    let tester = Tester::new().await;
+    tester
+        .ok(&[
+            KEYSPACE,
+            "CREATE TABLE ks.t (k int, c int, v text, PRIMARY KEY (k, c)) \
+             WITH cosmosdb_provisioned_throughput = 20000",
+        ])
+        .await;
+    for row in 0..30 {
+        let insert = |k| format!("INSERT INTO ks.t (k, c, v) VALUES ({k}, {row}, 'x')");
+        tester.ok(&[&insert(7), &insert(row)]).await;
+    }
+    let rows = async |table| {
+        crate::system::rows(&tester.service, "system_views", table)
+            .await
+            .unwrap()
+    };
+    let partitions = rows("partitions").await;
+    assert_eq!(partitions.len(), 2);
+    for table in ["hot_keys", "large_keys"] {
+        let keys = rows(table).await;
+        let relation = tester.service.catalog().await.unwrap();
+        let relation = relation
+            .find("system_views")
+            .unwrap()
+            .relation(table)
+            .unwrap();
+        let mut columns = relation.table.columns.iter();
+        let key = columns.position(|it| it.name == "partition_key").unwrap();
+        assert_eq!(keys[0][key].as_deref(), Some(b"7".as_slice()), "{table}");
+    }
+    tester
+        .ok(&[
+            "SELECT items, budget FROM system_views.partitions WHERE keyspace_name = 'ks' \
+               AND table_name = 't'",
+        ])
+        .await;
+}

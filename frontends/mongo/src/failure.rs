@@ -102,7 +102,7 @@ impl From<tessera_core::Error> for Failure {
             // The commit may have been applied: a driver that runs a retryable write again gets the
             // answer of the first, which is what this code makes it do.
             Core::OutcomeUnknown => Code::NETWORK_TIMEOUT,
-            Core::TooLarge { .. } => Code::BSON_OBJECT_TOO_LARGE,
+            Core::TooLarge { .. } | Core::PartitionFull { .. } => Code::BSON_OBJECT_TOO_LARGE,
             Core::InvalidContinuation(_) => Code::CURSOR_NOT_FOUND,
             Core::Throttled { retry_after } => return throttled(retry_after),
             Core::Unavailable(_) => Code::SHUTDOWN_IN_PROGRESS,

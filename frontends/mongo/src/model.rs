@@ -51,6 +51,11 @@ impl Model for MongoModel {
         Ok(entries)
     }
 
+    /// MongoDB has no such limit: a collection that is not sharded is one logical partition.
+    fn max_logical_bytes(&self) -> Option<i64> {
+        None
+    }
+
     fn partition_key_text(&self, definition: &Definition, partition_key: &[u8]) -> String {
         let collection = self.collections.of(definition).ok();
         let shard_key = collection.as_ref().and_then(|it| it.shard_key.as_ref());

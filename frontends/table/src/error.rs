@@ -102,6 +102,7 @@ codes! {
     DuplicatePropertiesSpecified BAD_REQUEST "A property is specified more than one time."
     EntityAlreadyExists CONFLICT "The specified entity already exists."
     EntityTooLarge BAD_REQUEST "The entity is larger than the maximum size permitted."
+    Forbidden FORBIDDEN "The request is forbidden."
     InternalError INTERNAL_SERVER_ERROR
         "The server encountered an internal error. Please retry the request."
     InvalidAuthenticationInfo UNAUTHORIZED

@@ -3,6 +3,7 @@
 
 use tessera_core::Error;
 use tessera_core::error::StatementError;
+use tessera_core::limits::PARTITION_KEY;
 
 use crate::error::{Code, ServiceError};
 
@@ -63,7 +64,12 @@ impl From<Error> for ServiceError {
             Error::NotFound(_) => return Code::TableNotFound.into(),
             Error::AlreadyExists(_) => return Code::EntityAlreadyExists.into(),
             Error::Rejected(_) | Error::InvalidContinuation(_) => Code::InvalidInput,
+            Error::TooLarge {
+                what: PARTITION_KEY,
+                ..
+            } => Code::PropertyValueTooLarge,
             Error::TooLarge { .. } => Code::EntityTooLarge,
+            Error::PartitionFull { .. } => Code::Forbidden,
             Error::OutcomeUnknown => Code::OperationTimedOut,
             Error::Throttled { retry_after } => {
                 let mut busy = Self::from(Code::TooManyRequests);

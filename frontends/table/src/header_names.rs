@@ -22,6 +22,7 @@ header_names! {
     NEXT_PARTITION_KEY "x-ms-continuation-nextpartitionkey"
     NEXT_ROW_KEY "x-ms-continuation-nextrowkey"
     NEXT_TABLE_NAME "x-ms-continuation-nexttablename"
+    OFFER_AUTOSCALE "x-ms-cosmos-offer-autopilot-settings"
     OFFER_THROUGHPUT "x-ms-offer-throughput"
     REQUEST_CHARGE "x-ms-request-charge"
     REQUEST_ID "x-ms-request-id"

@@ -4,6 +4,7 @@ use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use tessera_core::definition::NewContainer;
 use tessera_core::name::ContainerName;
+use tessera_core::provisioning::Throughput;
 use tessera_core::{Error, Store};
 
 use crate::error::{Code, Result, ServiceError};
@@ -106,7 +107,7 @@ pub(crate) async fn create(
     store: &Store,
     container: &ContainerName,
     name: &str,
-    provisioned: Option<u32>,
+    throughput: Option<Throughput>,
 ) -> Result<()> {
     let record = TableRecord {
         name: name.to_owned(),
@@ -115,7 +116,7 @@ pub(crate) async fn create(
     let new = NewContainer {
         schema: record.write()?,
         indexes: indexes(),
-        provisioned,
+        throughput,
         counts_logical_partitions: true,
         ..NewContainer::default()
     };

@@ -5,6 +5,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use tessera_core::clock::Clock;
 use tessera_core::locator::RowKind;
 use tessera_core::name::ContainerName;
+use tessera_core::provisioning::Throughput;
 use tessera_core::reading::{PageRequest, Span};
 use tessera_core::store::StoreOptions;
 use tessera_core::throughput::{Charge, price};
@@ -66,7 +67,7 @@ async fn read(
     let failed = |error: CoreError| failed(name, &error);
     let mut transaction = store.begin().await.map_err(failed)?;
     let container = transaction.container(name).await.map_err(failed)?;
-    let provisioned = container.definition.provisioned;
+    let provisioned = container.definition.throughput().map(Throughput::units);
     let layout = Layout::of_stored(wish, &container.partitions, provisioned);
     let layout = layout.map_err(Error::Settings)?;
     let mut profile = Profile::new(&layout.partitions);

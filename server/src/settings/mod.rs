@@ -1,13 +1,14 @@
 //! Every setting, defined once: the rows here drive the file, the environment, the flags, the help
 //! and `tessera config`.
 //!
-//! Adding a setting is a field in [`Config`] and a row in [`FIXED`]; a front end brings its own
-//! row.
+//! Adding a setting is a field in [`Config`] and a row in [`FIXED`]; partitions and front ends
+//! bring their own rows.
 
 pub(crate) mod console;
 pub(crate) mod cql;
 mod file;
 pub(crate) mod mongo;
+mod partitions;
 mod print;
 mod resolve;
 pub(crate) mod table;
@@ -39,6 +40,7 @@ pub(crate) struct Config {
     pub(crate) mongo: mongo::MongoSettings,
     pub(crate) console: console::ConsoleSettings,
     pub(crate) table: table::TableSettings,
+    pub(crate) partitions: partitions::PartitionSettings,
     pub(crate) max_connections: usize,
     pub(crate) idle_timeout: Option<Duration>,
     pub(crate) read_timeout: Duration,
@@ -153,13 +155,14 @@ pub(crate) fn all() -> Vec<Setting> {
         .split_at_checked(DATA_SETTINGS)
         .unwrap_or((FIXED, &[]));
     data.iter()
+        .chain(partitions::OPTIONS)
         .copied()
         .chain(front_ends)
         .chain(rest.iter().copied())
         .collect()
 }
 
-/// How many rows of [`FIXED`] are about data; the front ends' settings follow them.
+/// How many rows of [`FIXED`] are about data; those of partitions and front ends follow them.
 const DATA_SETTINGS: usize = 6;
 
 const FIXED: &[Setting] = &[
@@ -406,6 +409,7 @@ impl Config {
             mongo: mongo::MongoSettings::default(),
             console: console::ConsoleSettings::default(),
             table: table::TableSettings::default(),
+            partitions: partitions::PartitionSettings::default(),
             max_connections: 0,
             idle_timeout: None,
             read_timeout: Duration::ZERO,

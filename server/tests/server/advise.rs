@@ -14,6 +14,7 @@ use tessera_core::definition::NewContainer;
 use tessera_core::item::NewItem;
 use tessera_core::locator::Locator;
 use tessera_core::name::ContainerName;
+use tessera_core::provisioning::Throughput;
 use tessera_core::store::StoreOptions;
 use tessera_storage::{Durability, EngineConfig};
 
@@ -262,7 +263,7 @@ async fn seed(data: &Path) {
     let store = Store::open(engine.clone(), options).await.unwrap();
     let name = ContainerName::new("test", "account", "people");
     let new = NewContainer {
-        provisioned: Some(20_000),
+        throughput: Some(Throughput::Manual(20_000)),
         ..NewContainer::default()
     };
     let mut transaction = store.begin().await.unwrap();

@@ -38,7 +38,11 @@ pub(super) fn new_name() -> String {
 pub(super) fn announcement(name: &str, keys: &[Bytes]) -> Option<String> {
     let mut sql = String::new();
     for key in keys {
-        let key = if key.len() > MAX_KEY_BYTES { &[] } else { key.as_ref() };
+        let key = if key.len() > MAX_KEY_BYTES {
+            &[]
+        } else {
+            key.as_ref()
+        };
         let digits: String = key.iter().map(|byte| format!("{byte:02x}")).collect();
         // A String takes everything.
         let _written = write!(sql, "SELECT pg_notify({CHANNEL}, '{name} {digits}');").is_ok();
@@ -145,7 +149,11 @@ mod tests {
         assert!(sql.ends_with(", 'one 7600ff');"), "{sql}");
         assert_eq!(announcement("one", &[]), None);
         let long = Bytes::from(vec![0; MAX_KEY_BYTES + 1]);
-        assert!(announcement("one", &[long]).unwrap().ends_with(", 'one ');"));
+        assert!(
+            announcement("one", &[long])
+                .unwrap()
+                .ends_with(", 'one ');")
+        );
         for (payload, expected) in [
             ("two 7600ff", Some(&b"v\x00\xff"[..])),
             ("two ", Some(&[])),

@@ -6,7 +6,6 @@ use std::path::Path;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use tessera_core::clock::Clock;
 use tessera_core::definition::{Definition, IndexDefinition, NewContainer, NewIndex};
 use tessera_core::item::{Item, NewItem};
 use tessera_core::locator::Locator;
@@ -228,7 +227,7 @@ async fn open(engine: Arc<dyn tessera_core::engine::Engine>) -> Store {
     let model: Arc<dyn Model> = Arc::new(FieldModel);
     let options = StoreOptions {
         models: HashMap::from([("test".to_owned(), model)]),
-        clock: Clock::system(),
+        ..StoreOptions::default()
     };
     Store::open(engine, options).await.unwrap()
 }

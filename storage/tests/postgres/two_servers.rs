@@ -8,6 +8,7 @@ use tessera_core::definition::NewContainer;
 use tessera_core::item::NewItem;
 use tessera_core::locator::Locator;
 use tessera_core::name::ContainerName;
+use tessera_core::provisioning::Throughput;
 use tessera_core::store::StoreOptions;
 use tessera_core::{Error, Store};
 use tessera_storage::PostgresEngine;
@@ -169,7 +170,10 @@ async fn what_one_server_defines_is_announced_to_the_other() {
         create(one, &format!("c{created}")).await;
         let patience = Instant::now() + Duration::from_secs(10);
         while other.news() == heard {
-            assert!(Instant::now() < patience, "container {created} was not announced");
+            assert!(
+                Instant::now() < patience,
+                "container {created} was not announced"
+            );
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
         heard = other.news();
@@ -205,7 +209,10 @@ async fn granted(stores: &[Store; 2], tasks: [usize; 2]) -> [f64; 2] {
     const SETTLING: Duration = Duration::from_secs(3);
     const SECONDS: u32 = 6;
     let mut granted = [0.0; 2];
-    for (measured, patience) in [(false, SETTLING), (true, Duration::from_secs(SECONDS.into()))] {
+    for (measured, patience) in [
+        (false, SETTLING),
+        (true, Duration::from_secs(SECONDS.into())),
+    ] {
         let stop = Arc::new(AtomicBool::new(false));
         let spenders: Vec<_> = stores
             .iter()
@@ -231,7 +238,7 @@ async fn two_servers_together_grant_one_budget() {
     const PROVISIONED: u32 = 400;
     let stores = two_stores().await;
     let new = NewContainer {
-        provisioned: Some(PROVISIONED),
+        throughput: Some(Throughput::Manual(PROVISIONED)),
         ..NewContainer::default()
     };
     let budget = name("budget");

@@ -1,11 +1,14 @@
 //! CREATE, ALTER and DROP KEYSPACE.
 
+use tessera_core::provisioning::Throughput;
+
 use super::change::check_own;
+use super::throughput;
 use super::{Definer, Done, changed, nothing, nothing_there};
 use crate::API;
-use crate::error::{CqlError, ErrorKind};
+use crate::error::{CqlError, ErrorKind, Result};
 use crate::schema::{Types, check_name, encode_keyspace, keyspace_options};
-use crate::statement::{CreateKeyspace, Properties, Resource};
+use crate::statement::{CreateKeyspace, Properties, PropertyValue, Resource};
 use crate::wire::{ChangeTarget, ChangeType};
 
 pub(super) async fn create(definer: &Definer<'_>, create: &CreateKeyspace) -> Done {
@@ -24,15 +27,28 @@ pub(super) async fn create(definer: &Definer<'_>, create: &CreateKeyspace) -> Do
         return Err(CqlError::new(exists, words).into());
     }
     let keyspace = keyspace_options(name, None, &create.properties)?;
+    let throughput = throughput(&create.properties)?;
     let bytes = encode_keyspace(&keyspace, &Types::new())?;
     let store = &definer.service.store;
     store.create_database(API, name, bytes.into()).await?;
+    if throughput.is_some() {
+        store.provision_database(API, name, throughput).await?;
+    }
     let mut defined = changed(ChangeType::Created, name, ChangeTarget::Keyspace);
     defined.created = vec![
         Resource::Keyspace(name.clone()),
         Resource::AllFunctionsIn(name.clone()),
     ];
     Ok(defined)
+}
+
+/// What the tables of a keyspace shall share.
+fn throughput(properties: &Properties) -> Result<Option<Throughput>> {
+    let texts = properties.iter().filter_map(|(name, value)| match value {
+        PropertyValue::Text(text) => Some((name.as_str(), text.as_str())),
+        PropertyValue::Map(_) => None,
+    });
+    throughput::asked(texts)
 }
 
 pub(super) async fn alter(
@@ -47,9 +63,14 @@ pub(super) async fn alter(
     check_own(entry)?;
     let before = &entry.keyspace;
     let keyspace = keyspace_options(name, Some(before), properties)?;
+    let throughput = throughput(properties)?;
     definer
         .replace_keyspace(entry, &keyspace, &entry.types)
         .await?;
+    if throughput.is_some() {
+        let store = &definer.service.store;
+        store.provision_database(API, name, throughput).await?;
+    }
     let mut defined = changed(ChangeType::Updated, name, ChangeTarget::Keyspace);
     let factor = |replication: &[(String, String)]| {
         let factors = replication.iter().filter(|(key, _)| key != "class");

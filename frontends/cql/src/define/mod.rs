@@ -10,6 +10,7 @@ mod keyspace;
 mod table;
 #[cfg(test)]
 mod tests;
+mod throughput;
 mod truncate;
 mod user_type;
 mod view;

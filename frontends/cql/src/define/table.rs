@@ -5,6 +5,7 @@ use tessera_core::definition::NewContainer;
 use tessera_core::provisioning::Throughput;
 
 use super::change::{place, stored_table};
+use super::throughput;
 use super::{Definer, Done, changed, nothing, nothing_there, refuse};
 use crate::error::{CqlError, Result};
 use crate::ids::time_uuid;
@@ -41,14 +42,13 @@ pub(super) async fn create(definer: &Definer<'_>, create: &CreateTable) -> Done 
     let stored = schema::Relation::Table(table, Vec::new());
     let new = NewContainer {
         schema: Bytes::from(stored.encode()?),
+        throughput,
+        counts_logical_partitions: true,
         requires_database: true,
         ..NewContainer::default()
     };
     let store = &definer.service.store;
     store.create_container(&place(keyspace, name), &new).await?;
-    if throughput.is_some() {
-        store.provision(&place(keyspace, name), throughput).await?;
-    }
     let target = ChangeTarget::Table(name.clone());
     let mut defined = changed(ChangeType::Created, keyspace, target);
     defined.created.push(Resource::Table(QualifiedName {
@@ -72,26 +72,10 @@ fn given_id(properties: &Properties) -> Result<Option<[u8; 16]>> {
     bytes.try_into().map(Some).map_err(|_| invalid())
 }
 
-/// What Cosmos DB lets tables ask for: request units per second, or the most of them.
-const MANUAL: &str = "cosmosdb_provisioned_throughput";
-const AUTOSCALE: &str = "cosmosdb_autoscale_max_throughput";
-
 /// The throughput that a table's options ask for.
 fn throughput(table: &Table) -> Result<Option<Throughput>> {
-    let units = |name: &str| {
-        let text = table.options.cosmos.get(name);
-        let number = text.map(|text| {
-            let invalid =
-                |_| CqlError::syntax(format!("Invalid integer value {text} for '{name}'"));
-            text.parse().map_err(invalid)
-        });
-        number.transpose()
-    };
-    if let Some(units) = units(AUTOSCALE)? {
-        return Ok(Some(Throughput::autoscale(units)?));
-    }
-    let manual = units(MANUAL)?.map(Throughput::manual);
-    Ok(manual.transpose()?)
+    let options = table.options.cosmos.iter();
+    throughput::asked(options.map(|(name, value)| (name.as_str(), value.as_str())))
 }
 
 pub(super) async fn alter(definer: &Definer<'_>, alter: &AlterTable) -> Done {

@@ -1,5 +1,7 @@
 //! Definitions run against a store in memory.
 
+use tessera_core::provisioning::Throughput;
+
 use crate::testing::Tester;
 use crate::wire::{ChangeTarget, ChangeType, ResultBody, SchemaChange};
 
@@ -297,6 +299,27 @@ async fn throughput_is_what_was_asked_for() {
         .ok(&["ALTER TABLE t WITH cosmosdb_autoscale_max_throughput = 2000"])
         .await;
     assert_eq!(provisioned("t").await, Some(2_000));
+    tester
+        .ok(&["ALTER KEYSPACE ks WITH cosmosdb_provisioned_throughput = 20000"])
+        .await;
+    let store = &tester.service.store;
+    let shared = store.database_throughput(crate::API, "ks").await.unwrap();
+    assert_eq!(shared, Some(Throughput::Manual(20_000)));
+    assert_eq!(provisioned("free").await, None);
+    let free = crate::catalog::container_name("ks", "free");
+    let insight = store.insight(&free).await.unwrap();
+    assert_eq!((insight.partitions.len(), insight.shared), (2, shared));
+    tester.ok(&["DROP KEYSPACE ks"]).await;
+    let shared = store.database_throughput(crate::API, "ks").await.unwrap();
+    assert_eq!(shared, None);
+    tester
+        .ok(&[
+            "CREATE KEYSPACE ks WITH replication = {'class': 'SimpleStrategy', \
+               'replication_factor': 1} AND cosmosdb_autoscale_max_throughput = 1000",
+        ])
+        .await;
+    let shared = store.database_throughput(crate::API, "ks").await.unwrap();
+    assert_eq!(shared, Some(Throughput::Autoscale(1_000)));
     let refused = tester
         .refused("CREATE TABLE x (k int PRIMARY KEY) WITH cosmosdb_provisioned_throughput = 7")
         .await;

@@ -46,6 +46,7 @@ pub(super) async fn create(definer: &Definer<'_>, create: &CreateView) -> Done {
     let view = create_view(create, &base.table, id)?;
     let new = NewContainer {
         schema: Bytes::from(schema::Relation::View(view).encode()?),
+        counts_logical_partitions: true,
         requires_database: true,
         ..NewContainer::default()
     };

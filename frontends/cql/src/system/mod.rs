@@ -10,6 +10,7 @@ mod cluster;
 mod definitions;
 mod estimates;
 mod traces;
+mod views;
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, LazyLock};
@@ -82,6 +83,12 @@ const KEYSPACES: &[SystemKeyspace] = &[
         replication: SIMPLE,
         is_virtual: false,
         tables: traces::TABLES,
+    },
+    SystemKeyspace {
+        name: "system_views",
+        replication: LOCAL,
+        is_virtual: true,
+        tables: views::TABLES,
     },
     SystemKeyspace {
         name: "system_virtual_schema",

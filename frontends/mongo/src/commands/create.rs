@@ -213,6 +213,10 @@ async fn drop_database(
             Err(error) => return Err(error.into()),
         }
     }
+    let store = &service.store;
+    if store.database_throughput(API, database).await?.is_some() {
+        store.provision_database(API, database, None).await?;
+    }
     Ok(Reply::ok())
 }
 

@@ -5,6 +5,7 @@ use bson::{Bson, Document, doc};
 use tessera_core::provisioning::Throughput;
 use tessera_mongo_language::error::{Code, bad_value, failed_to_parse};
 
+use crate::API;
 use crate::access::{Access, Action};
 use crate::collection::{Collection, Namespace, check_database};
 use crate::command::Command;
@@ -19,7 +20,7 @@ use crate::write::target::{self, Target};
 
 pub(crate) const COMMANDS: &[Command] = &[Command::new(
     "customAction",
-    "Creates, changes and shows collections with their throughput, as Cosmos DB does.",
+    "Creates, changes and shows collections and databases with throughput, as Cosmos DB does.",
     Access::Database(&[Action::CreateCollection, Action::CollMod]),
     |service, _, request| Box::pin(custom_action(service, request)),
 )
@@ -49,15 +50,15 @@ const ACTIONS: &[CustomAction] = &[
     },
     CustomAction {
         name: "CreateDatabase",
-        run: |_, request| Box::pin(async { change_database(request) }),
+        run: |service, request| Box::pin(change_database(service, request)),
     },
     CustomAction {
         name: "UpdateDatabase",
-        run: |_, request| Box::pin(async { change_database(request) }),
+        run: |service, request| Box::pin(change_database(service, request)),
     },
     CustomAction {
         name: "GetDatabase",
-        run: |_, request| Box::pin(async { show_database(request) }),
+        run: |service, request| Box::pin(show_database(service, request)),
     },
 ];
 
@@ -180,7 +181,13 @@ async fn show(service: &Service, request: &Request<'_>) -> Result<Reply> {
             .collect();
         reply.insert("shardKeyDefinition", definition);
     }
-    match Throughput::of(&target.container.definition) {
+    show_throughput(&mut reply, Throughput::of(&target.container.definition));
+    Ok(reply.into())
+}
+
+/// Of what scales, Cosmos DB shows a tenth as there at all times.
+fn show_throughput(reply: &mut Document, throughput: Option<Throughput>) {
+    match throughput {
         Some(Throughput::Manual(units)) => {
             reply.insert("provisionedThroughput", number(units));
         }
@@ -190,33 +197,37 @@ async fn show(service: &Service, request: &Request<'_>) -> Result<Reply> {
         }
         None => {}
     }
-    Ok(reply.into())
 }
 
 fn number(units: u32) -> i32 {
     i32::try_from(units).unwrap_or(i32::MAX)
 }
 
-/// Databases come into being with their first collection. Throughput that their collections share
-/// is not there yet, and must not be taken for granted.
-fn change_database(request: &Request<'_>) -> Result<Reply> {
+/// Databases come into being with their first collection. What there can be before is throughput
+/// that their collections share.
+async fn change_database(service: &Service, request: &Request<'_>) -> Result<Reply> {
     const FIELDS: &[Field] = &[
         optional("offerThroughput", NUMBER),
         optional("autoScaleSettings", DOCUMENT),
     ];
     let fields = Fields::of(request, FIELDS)?;
     check_database(request.database)?;
-    if throughput(&fields)?.is_some() {
-        let message = "throughput shared by the collections of a database is not supported; \
-                       provision it for each collection";
-        return Err(Failure::new(Code::COMMAND_NOT_SUPPORTED, message));
+    let throughput = throughput(&fields)?;
+    if throughput.is_some() {
+        let store = &service.store;
+        store
+            .provision_database(API, request.database, throughput)
+            .await?;
     }
     Ok(Reply::ok())
 }
 
-fn show_database(request: &Request<'_>) -> Result<Reply> {
+async fn show_database(service: &Service, request: &Request<'_>) -> Result<Reply> {
     Fields::of(request, &[])?;
-    Ok(doc! { "database": request.database }.into())
+    let mut reply = doc! { "database": request.database };
+    let shared = service.store.database_throughput(API, request.database);
+    show_throughput(&mut reply, shared.await?);
+    Ok(reply.into())
 }
 
 async fn existing(service: &Service, request: &Request<'_>, fields: &Fields<'_>) -> Result<Target> {

@@ -48,6 +48,7 @@ const FAMILIES: &[&[Command]] = &[
     count::COMMANDS,
     crate::sharding::CHUNK_COMMANDS,
     crate::sharding::CLUSTER_COMMANDS,
+    crate::sharding::INSIGHT_COMMANDS,
     crate::sharding::COLLECTION_COMMANDS,
     create::COMMANDS,
     cursors::COMMANDS,

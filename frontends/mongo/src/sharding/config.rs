@@ -16,6 +16,7 @@ use crate::collection::Namespace;
 use crate::commands::server::MONGODB_VERSION;
 use crate::failure::{Failure, Result};
 use crate::service::Service;
+use crate::sharding::insight;
 use crate::sharding::layout::{Layout, address, object_id, shard_name, shards, uuid};
 use crate::sharding::rows;
 
@@ -36,8 +37,15 @@ const COMPUTED: &[(&str, Compute)] = &[
     ("chunks", |service| Box::pin(chunks(service))),
     (COLLECTIONS, |service| Box::pin(collections(service))),
     ("databases", |service| Box::pin(databases(service))),
+    ("hotKeys", |service| Box::pin(insight::hot_keys(service))),
+    ("largeKeys", |service| {
+        Box::pin(insight::large_keys(service))
+    }),
     ("locks", |_| nothing()),
     ("mongos", |service| Box::pin(routers(service))),
+    ("partitions", |service| {
+        Box::pin(insight::partitions(service))
+    }),
     ("shards", |service| Box::pin(shard_rows(service))),
     ("tags", |_| nothing()),
     ("version", |service| Box::pin(version(service))),

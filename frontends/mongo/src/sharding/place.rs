@@ -171,6 +171,7 @@ async fn create_sharded(service: &Service, namespace: &Namespace, wanted: &Wante
     add_unique_index(&mut collection, wanted);
     let new = NewContainer {
         partitions: wanted.partitions.unwrap_or(INITIAL_PARTITIONS),
+        counts_logical_partitions: true,
         ..new_container(&collection)?
     };
     let created = service
@@ -208,6 +209,7 @@ async fn relocate(
     let mut placement = NewPlacement {
         schema: collection.encode()?,
         partitions: 1,
+        counts_logical_partitions: Some(wanted.is_some()),
         new_indexes: unique.into_iter().collect(),
         ..NewPlacement::default()
     };

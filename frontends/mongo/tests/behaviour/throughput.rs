@@ -58,8 +58,8 @@ async fn collections_are_created_with_throughput_and_changed() {
             2,
         ),
         (
-            doc! { "customAction": "CreateDatabase", "offerThroughput": 400 },
-            115,
+            doc! { "customAction": "CreateDatabase", "offerThroughput": 1 },
+            2,
         ),
     ] {
         let reply = client.run("shop", command.clone()).await;
@@ -95,4 +95,49 @@ async fn beyond_its_throughput_a_collection_says_when_to_come_again() {
         refused.get_str("errmsg").unwrap().contains("RetryAfterMs="),
         "{refused}"
     );
+}
+
+#[tokio::test]
+async fn the_collections_of_a_database_share_its_throughput() {
+    let service = Service::plain().await;
+    let mut client = service.connect();
+    let show = doc! { "customAction": "GetDatabase" };
+    let insert = |collection: &str, first: i32, count: i32| {
+        let documents: Vec<_> = (first..first + count)
+            .map(|id| doc! { "_id": id })
+            .collect();
+        doc! { "insert": collection, "documents": documents }
+    };
+    client.must("shop", insert("before", 0, 1)).await;
+    client
+        .must(
+            "shop",
+            doc! { "customAction": "CreateDatabase", "offerThroughput": 400 },
+        )
+        .await;
+    let shown = client.must("shop", show.clone()).await;
+    assert_eq!(shown.get_i32("provisionedThroughput").ok(), Some(400));
+    client
+        .must(
+            "shop",
+            doc! { "customAction": "CreateCollection", "collection": "own", "offerThroughput": 400 },
+        )
+        .await;
+    // What one collection spends, the other one lacks; one with its own does not care.
+    client.must("shop", insert("after", 0, 200)).await;
+    let refused = client.run("shop", insert("before", 1, 1)).await;
+    assert_eq!(refused.get_i32("code").ok(), Some(16500), "{refused}");
+    client.must("shop", insert("own", 0, 1)).await;
+    client.must("other", insert("before", 0, 1)).await;
+
+    let scale = doc! {
+        "customAction": "UpdateDatabase", "autoScaleSettings": { "maxThroughput": 20_000 },
+    };
+    client.must("shop", scale).await;
+    let shown = client.must("shop", show.clone()).await;
+    let settings = shown.get_document("autoScaleSettings").unwrap();
+    assert_eq!(settings, &doc! { "maxThroughput": 20_000 });
+    client.must("shop", doc! { "dropDatabase": 1 }).await;
+    let shown = client.must("shop", show).await;
+    assert!(!shown.contains_key("provisionedThroughput"), "{shown}");
 }

@@ -1,14 +1,15 @@
 //! Operations on tables.
 
 use hyper::StatusCode;
-use hyper::header::LOCATION;
+use hyper::header::{HeaderName, LOCATION};
+use serde::Deserialize;
 
 use super::{Call, answer};
 use crate::auth::Action;
 use crate::change::read_body;
 use crate::continuation_header;
 use crate::entity::{TableLink, Value};
-use crate::error::{Code, Result};
+use crate::error::{Code, Result, ServiceError};
 use crate::filter;
 use crate::header_names;
 use crate::model::API;
@@ -29,8 +30,8 @@ pub(super) async fn create(call: &Call<'_>) -> Result<Reply> {
     let name = name.ok_or_else(|| Code::InvalidInput.because("the body must hold a TableName"))?;
     call.allow(Action::CreateTable)?;
     let container = tables::container(mode, call.head.account, &name)?;
-    let provisioned = throughput(call)?;
-    tables::create(&call.service.store, &container, &name, provisioned).await?;
+    let throughput = throughput(call)?;
+    tables::create(&call.service.store, &container, &name, throughput).await?;
     let location = format!("{}/{}", call.head.origin(), TableLink(&name));
     let prefer = Prefer::of(call.head);
     let reply = if prefer == Some(Prefer::ReturnNoContent) {
@@ -43,23 +44,44 @@ pub(super) async fn create(call: &Call<'_>) -> Result<Reply> {
     Ok(with_preference(reply, prefer))
 }
 
-/// Request units per second that the client provisions, which only Cosmos knows.
-fn throughput(call: &Call<'_>) -> Result<Option<u32>> {
+/// The throughput that the client provisions, which only Cosmos knows.
+fn throughput(call: &Call<'_>) -> Result<Option<Throughput>> {
     if call.service.mode == Mode::Storage {
         return Ok(None);
     }
-    let Some(text) = call.head.header(&header_names::OFFER_THROUGHPUT) else {
-        return Ok(None);
+    let manual = call.head.header(&header_names::OFFER_THROUGHPUT);
+    let autoscale = call.head.header(&header_names::OFFER_AUTOSCALE);
+    let (name, text) = match (manual, autoscale) {
+        (None, None) => return Ok(None),
+        (Some(text), None) => (&header_names::OFFER_THROUGHPUT, text),
+        (None, Some(text)) => (&header_names::OFFER_AUTOSCALE, text),
+        (Some(_), Some(text)) => {
+            let both = format!("{} is given too", header_names::OFFER_THROUGHPUT);
+            return Err(invalid_header(&header_names::OFFER_AUTOSCALE, text, &both));
+        }
     };
-    let invalid = |reason: String| {
-        let name = "x-ms-offer-throughput";
-        Code::InvalidHeaderValue.because(format!("{name} is '{text}': {reason}"))
+    let asked = match manual {
+        Some(text) => text.parse().ok().map(Throughput::manual),
+        None => serde_json::from_str(text)
+            .ok()
+            .map(|settings: Autoscale| Throughput::autoscale(settings.max_throughput)),
     };
-    let units = text
-        .parse()
-        .map_err(|_| invalid("it must be a number of request units per second".into()))?;
-    Throughput::manual(units).map_err(|error| invalid(error.to_string()))?;
-    Ok(Some(units))
+    let expected = "it must be a number of request units per second, or {\"maxThroughput\": N}";
+    let asked = asked.ok_or_else(|| invalid_header(name, text, expected))?;
+    asked
+        .map(Some)
+        .map_err(|error| invalid_header(name, text, &error.to_string()))
+}
+
+/// Throughput that scales, as the header has it.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Autoscale {
+    max_throughput: u32,
+}
+
+fn invalid_header(name: &HeaderName, text: &str, reason: &str) -> ServiceError {
+    Code::InvalidHeaderValue.because(format!("{name} is '{text}': {reason}"))
 }
 
 /// `GET /Tables`.

@@ -61,6 +61,7 @@ impl Service {
         let options = StoreOptions {
             models: HashMap::from([(API.to_owned(), model)]),
             clock,
+            ..StoreOptions::default()
         };
         let store = Store::open(engine, options).await.unwrap();
         let (other, other_key) = OTHER_ACCOUNT;

@@ -103,6 +103,15 @@ async fn throughput_comes_in_hundreds_from_400_on() {
         let refused = service.ask(create).await;
         assert_eq!(refused.code(), "InvalidHeaderValue", "{units}");
     }
+    let autoscale = "x-ms-cosmos-offer-autopilot-settings";
+    for (settings, status) in [
+        (r#"{"maxThroughput": 4000}"#, 201),
+        (r#"{"maxThroughput": 4500}"#, 400),
+        ("4000", 400),
+    ] {
+        let create = create_table("scaled").with(autoscale, settings);
+        assert_eq!(service.ask(create).await.status, status, "{settings}");
+    }
 }
 
 #[tokio::test]

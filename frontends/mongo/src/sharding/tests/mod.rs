@@ -1,5 +1,7 @@
 //! What clients see of sharding, through commands.
 
+mod insight;
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};

@@ -1,0 +1,191 @@
+//! Throughput shared by a database: its containers that have none of their own spend it together.
+//!
+//! The database has as many shares as physical partitions would be needed for its throughput, each
+//! an equal part of it and of the ring. What lies in one part of the ring is paid from one share,
+//! whichever container it is in; so every container there has at least that many partitions. Each
+//! container's definition repeats what its database shares, so that no request looks for it.
+
+use bytes::Bytes;
+use serde::{Deserialize, Serialize};
+
+use crate::budget::Budget;
+use crate::encoding::{flip_sign, put_bytes, take_bytes};
+use crate::engine::{KeyRange, Scan};
+use crate::error::{Error, Result};
+use crate::key::{self, StorageId, system};
+use crate::name::ContainerName;
+use crate::partition_map::{Partition, middle};
+use crate::provisioning::Throughput;
+use crate::store::Store;
+use crate::throughput::{Charge, partitions_for};
+use crate::transaction::Transaction;
+use crate::walk::Walk;
+
+/// What a database shares.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SharedThroughput {
+    /// Under this number, taken from those of storages, its budgets are kept.
+    pub(crate) pool: StorageId,
+    /// How much there is for all together.
+    pub throughput: Throughput,
+}
+
+impl SharedThroughput {
+    /// What the requests of a physical partition are paid from: the share of its middle.
+    pub(crate) fn budget(&self, partition: &Partition) -> Budget {
+        let units = self.throughput.units();
+        let shares = partitions_for(Some(units));
+        let position = u128::from(flip_sign(middle(partition.first, partition.last)));
+        let share = (position * u128::from(shares)) >> u64::BITS;
+        Budget {
+            place: (self.pool, u32::try_from(share).unwrap_or(0)),
+            share: Charge::from_milli_units(u64::from(units) * 1_000 / u64::from(shares)),
+        }
+    }
+}
+
+impl Store {
+    /// Gives a database throughput that its containers share, or takes it away. Containers with
+    /// their own keep that; the others get the physical partitions that the shares need.
+    pub async fn provision_database(
+        &self,
+        api: &str,
+        database: &str,
+        throughput: Option<Throughput>,
+    ) -> Result<()> {
+        let pool = self.take_storage_id().await?;
+        let key = record_key(api, database);
+        self.run(&[], move |transaction| {
+            let key = key.clone();
+            Box::pin(async move {
+                let before = stored(transaction, &key).await?;
+                let pool = before.map_or(pool, |before| before.pool);
+                match throughput.map(|throughput| SharedThroughput { pool, throughput }) {
+                    Some(shared) => transaction.writes.put(key, encode(shared)?),
+                    None => transaction.writes.delete(key),
+                }
+                Ok::<_, Error>(())
+            })
+        })
+        .await?;
+        for name in self.list_containers(api, Some(database)).await? {
+            match self.share(&name).await {
+                // It went away meanwhile.
+                Ok(()) | Err(Error::NotFound(_)) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
+    /// What a database shares among its containers.
+    pub async fn database_throughput(
+        &self,
+        api: &str,
+        database: &str,
+    ) -> Result<Option<Throughput>> {
+        let transaction = self.begin().await?;
+        let shared = stored(&transaction, &record_key(api, database)).await?;
+        Ok(shared.map(|shared| shared.throughput))
+    }
+
+    /// All databases that share something: API, name, throughput.
+    pub async fn database_throughputs(&self) -> Result<Vec<(String, String, Throughput)>> {
+        let transaction = self.begin().await?;
+        let range = KeyRange::prefix(key::system_key(system::SHARED_THROUGHPUT, &[]));
+        let mut walk = Walk::new(&transaction, Scan::new(range));
+        let mut found = Vec::new();
+        while let Some(page) = walk.next().await? {
+            for (key, record) in page {
+                let unreadable = || Error::Corrupt("a database's name cannot be read".into());
+                let (api, database) = parse_record_key(&key).ok_or_else(unreadable)?;
+                found.push((api, database, decode(&record)?.throughput));
+            }
+        }
+        Ok(found)
+    }
+
+    /// Tells a container what its database shares now.
+    async fn share(&self, name: &ContainerName) -> Result<()> {
+        let altered = self.alter(name, |transaction, mut draft| {
+            Box::pin(async move {
+                draft.definition.shared = shared_in(transaction, &draft.name).await?;
+                Ok(draft)
+            })
+        });
+        altered.await?;
+        self.split_for_throughput(name).await
+    }
+}
+
+/// What the database of a container shares. The commit depends on it: a container that comes into
+/// being while that changes would not be told.
+pub(crate) async fn shared_in(
+    transaction: &mut Transaction,
+    name: &ContainerName,
+) -> Result<Option<SharedThroughput>> {
+    let key = record_key(&name.api, &name.database);
+    let shared = stored(transaction, &key).await?;
+    transaction.writes.guard(key);
+    Ok(shared)
+}
+
+/// Removes what a database shared, with the database.
+pub(crate) fn forget(transaction: &mut Transaction, api: &str, database: &str) {
+    transaction.writes.delete(record_key(api, database));
+}
+
+async fn stored(transaction: &Transaction, key: &[u8]) -> Result<Option<SharedThroughput>> {
+    let record = transaction.get(key).await?;
+    record.map(|record| decode(&record)).transpose()
+}
+
+fn decode(record: &[u8]) -> Result<SharedThroughput> {
+    serde_json::from_slice(record)
+        .map_err(|error| Error::Corrupt(format!("the throughput that a database shares: {error}")))
+}
+
+fn encode(shared: SharedThroughput) -> Result<Bytes> {
+    let record = serde_json::to_vec(&shared).map_err(|error| Error::Internal(error.to_string()))?;
+    Ok(record.into())
+}
+
+fn record_key(api: &str, database: &str) -> Bytes {
+    let mut name = Vec::new();
+    put_bytes(&mut name, api.as_bytes());
+    put_bytes(&mut name, database.as_bytes());
+    key::system_key(system::SHARED_THROUGHPUT, &name)
+}
+
+fn parse_record_key(key: &[u8]) -> Option<(String, String)> {
+    let mut rest = key.strip_prefix(key::system_key(system::SHARED_THROUGHPUT, &[]).as_ref())?;
+    let mut part = || String::from_utf8(take_bytes(&mut rest)?.into_owned()).ok();
+    Some((part()?, part()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::partition_map::PartitionMap;
+
+    #[test]
+    fn partitions_of_one_part_of_the_ring_are_paid_from_one_share() {
+        let shared = SharedThroughput {
+            pool: 9,
+            throughput: Throughput::Manual(30_000),
+        };
+        let shares = |map: &PartitionMap| -> Vec<u32> {
+            map.iter().map(|it| shared.budget(it).place.1).collect()
+        };
+        assert_eq!(shares(&PartitionMap::equal(3)), [0, 1, 2]);
+        assert_eq!(shares(&PartitionMap::equal(6)), [0, 0, 1, 1, 2, 2]);
+        // As a container is divided that had one partition before: in halves, then one of them.
+        let mut halved = PartitionMap::equal(2);
+        halved.begin_split(1, middle(0, i64::MAX), (2, 3)).unwrap();
+        halved.finish(&[1]).unwrap();
+        assert_eq!(shares(&halved), [0, 1, 2]);
+        let budget = shared.budget(halved.locate(0));
+        assert_eq!(budget.share, Charge::from_milli_units(10_000_000));
+        assert_eq!(budget.place.0, 9);
+    }
+}
