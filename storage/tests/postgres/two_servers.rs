@@ -245,7 +245,7 @@ async fn two_servers_together_grant_one_budget() {
     stores[0].create_container(&budget, &new).await.unwrap();
     let backgrounds = stores.clone().map(Background::start);
     // Reading what is not there costs one request unit.
-    for tasks in [[2, 2], [3, 0]] {
+    for tasks in [[4, 4], [8, 0]] {
         let [one, other] = granted(&stores, tasks).await;
         println!("{tasks:?} tasks were granted {one:.0} and {other:.0} of {PROVISIONED} RU/s");
         let ratio = (one + other) / f64::from(PROVISIONED);
