@@ -1,5 +1,5 @@
-//! The MongoDB front end as its clients see it: plain, over TLS with a login and compression, and on
-//! PostgreSQL.
+//! The MongoDB front end as its clients see it: plain, over TLS with a login and compression, and
+//! on PostgreSQL.
 #![cfg(test)]
 
 use tessera_conformance::clients::Client;
