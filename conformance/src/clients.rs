@@ -28,6 +28,11 @@ pub struct Client {
 impl Client {
     /// `walk.py` of a folder, with the packages of its `requirements.txt`.
     pub fn python(folder: &str) -> Result<Self, Error> {
+        Self::python_script(folder, "walk.py")
+    }
+
+    /// Another script of such a folder.
+    pub fn python_script(folder: &str, script: &str) -> Result<Self, Error> {
         let folder = source(folder);
         let lock = folder.join("requirements.txt");
         // An environment belongs to the Python that made it.
@@ -42,7 +47,7 @@ impl Client {
         // Not the scripts beside it: they remember the folder where they were made.
         let mut command = Command::new(packages.join("bin/python"));
         command.env("PYTHONDONTWRITEBYTECODE", "1");
-        command.arg(folder.join("walk.py"));
+        command.arg(folder.join(script));
         Ok(Self { command })
     }
 
@@ -84,6 +89,11 @@ impl Client {
     pub fn with(mut self, options: impl IntoIterator<Item = impl AsRef<OsStr>>) -> Self {
         self.command.args(options);
         self
+    }
+
+    /// Starts it with the server at this address, for a test that does something meanwhile.
+    pub fn start(mut self, endpoint: &str) -> Result<Process, Error> {
+        Process::start(self.command.arg(endpoint))
     }
 
     /// Walks over the server at this address, trusting this certificate.

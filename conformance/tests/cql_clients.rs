@@ -1,8 +1,8 @@
-//! The Cassandra front end as its clients see it: plain, and over TLS with a login.
+//! The Cassandra front end as its clients see it: plain, over TLS with a login, and on PostgreSQL.
 #![cfg(test)]
 
 use tessera_conformance::clients::Client;
-use tessera_conformance::{Error, Server};
+use tessera_conformance::{Error, Postgres, Server};
 
 const USER: &str = "walker";
 const PASSWORD: &str = "walk:ing";
@@ -19,6 +19,13 @@ fn walk_guarded(client: Client) -> Result<(), Error> {
     walk(
         client.with(["--user", USER, "--password", PASSWORD]),
         server,
+    )
+}
+
+fn walk_postgres(postgres: &Postgres, name: &str, client: Client) -> Result<(), Error> {
+    walk(
+        client,
+        Server::start(&["--engine", &postgres.place(name)?])?,
     )
 }
 
@@ -81,4 +88,13 @@ fn node_driver() -> Result<(), Error> {
 #[test]
 fn node_driver_over_tls() -> Result<(), Error> {
     walk_guarded(Client::node("cql/javascript")?)
+}
+
+/// The database stops when its value is dropped, so the walks on it are one test.
+#[test]
+fn all_on_postgresql() -> Result<(), Error> {
+    let postgres = Postgres::start()?;
+    walk_postgres(&postgres, "python", Client::python("cql/python")?)?;
+    let cqlsh = Client::python("cql/cqlsh")?.with(["--rows", "5000"]);
+    walk_postgres(&postgres, "cqlsh", cqlsh)
 }

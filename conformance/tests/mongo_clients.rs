@@ -1,8 +1,9 @@
-//! The MongoDB front end as its clients see it: plain, and over TLS with a login and compression.
+//! The MongoDB front end as its clients see it: plain, over TLS with a login and compression, and
+//! on PostgreSQL.
 #![cfg(test)]
 
 use tessera_conformance::clients::Client;
-use tessera_conformance::{Error, Server};
+use tessera_conformance::{Error, Postgres, Server};
 
 const USER: &str = "walker";
 const PASSWORD: &str = "walk:ing";
@@ -22,6 +23,14 @@ fn walk_guarded(client: Client, compressors: &str) -> Result<(), Error> {
         names => client.with(["--compressors", names]),
     };
     walk(client, server, &login)
+}
+
+fn walk_postgres(postgres: &Postgres, name: &str, client: Client) -> Result<(), Error> {
+    walk(
+        client,
+        Server::start(&["--engine", &postgres.place(name)?])?,
+        "",
+    )
 }
 
 fn walk(client: Client, server: Server, login: &str) -> Result<(), Error> {
@@ -69,4 +78,13 @@ fn rust_driver_over_tls() -> Result<(), Error> {
 #[test]
 fn mongosh() -> Result<(), Error> {
     walk_plain(Client::node("mongo/mongosh")?)
+}
+
+/// The database stops when its value is dropped, so the walks on it are one test.
+#[test]
+fn all_on_postgresql() -> Result<(), Error> {
+    let postgres = Postgres::start()?;
+    walk_postgres(&postgres, "python", Client::python("mongo/python")?)?;
+    walk_postgres(&postgres, "node", Client::node("mongo/javascript")?)?;
+    walk_postgres(&postgres, "mongosh", Client::node("mongo/mongosh")?)
 }

@@ -1,10 +1,15 @@
-//! The work that goes on by itself: reaping, expiry, splits by size, and jobs whose owner is gone.
+//! The work that goes on by itself: reaping, expiry, splits by size, jobs whose owner is gone, and
+//! agreeing with other servers on the same engine.
 
 use std::time::{Duration, Instant};
 
+use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
+use tokio::time::MissedTickBehavior;
 
+use crate::allotment::Exchange;
+use crate::engine::News;
 use crate::error::Result;
 use crate::expiry::Expirer;
 use crate::reaper::Reaper;
@@ -26,27 +31,14 @@ pub struct Background {
 impl Background {
     /// Starts the background of a store.
     pub fn start(store: Store) -> Self {
-        let (stop, mut stopping) = watch::channel(false);
+        let (stop, stopping) = watch::channel(false);
         let task = tokio::spawn(async move {
-            let mut rounds = Rounds::default();
-            loop {
-                if let Err(error) = rounds.work(&store).await {
-                    tracing::warn!(%error, "background work failed and will be tried again");
-                }
-                match store.take_over_jobs().await {
-                    // Beside this loop: a long job must not hold up expiry.
-                    Ok(jobs) => jobs.into_iter().for_each(|job| {
-                        tokio::spawn(store.clone().run_resumed(job));
-                    }),
-                    Err(error) => tracing::warn!(%error, "jobs cannot be read"),
-                }
-                tokio::select! {
-                    () = store.background_work() => {}
-                    () = tokio::time::sleep(ROUND) => {}
-                    // Also ends when the handle was dropped.
-                    _ = stopping.wait_for(|stop| *stop) => return,
-                }
-            }
+            // None holds up another.
+            tokio::join!(
+                work(&store, stopping.clone()),
+                agree(&store, stopping.clone()),
+                listen(&store, stopping),
+            );
         });
         Self { stop, task }
     }
@@ -56,6 +48,67 @@ impl Background {
         self.stop.send_replace(true);
         if let Err(error) = self.task.await {
             tracing::error!(%error, "the background ended badly");
+        }
+    }
+}
+
+async fn work(store: &Store, mut stopping: watch::Receiver<bool>) {
+    let mut rounds = Rounds::default();
+    loop {
+        if let Err(error) = rounds.work(store).await {
+            tracing::warn!(%error, "background work failed and will be tried again");
+        }
+        match store.take_over_jobs().await {
+            // Beside this loop: a long job must not hold up expiry.
+            Ok(jobs) => jobs.into_iter().for_each(|job| {
+                tokio::spawn(store.clone().run_resumed(job));
+            }),
+            Err(error) => tracing::warn!(%error, "jobs cannot be read"),
+        }
+        tokio::select! {
+            () = store.background_work() => {}
+            () = tokio::time::sleep(ROUND) => {}
+            // Also ends when the handle was dropped.
+            _ = stopping.wait_for(|stop| *stop) => return,
+        }
+    }
+}
+
+/// Agrees on budgets with the other servers on the engine, if it has any.
+async fn agree(store: &Store, mut stopping: watch::Receiver<bool>) {
+    if !store.engine().capabilities().shared {
+        return;
+    }
+    let mut exchange = Exchange::default();
+    let mut rounds = tokio::time::interval(ROUND);
+    rounds.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        tokio::select! {
+            _ = rounds.tick() => {}
+            _ = stopping.wait_for(|stop| *stop) => break,
+        }
+        if let Err(error) = exchange.round(store).await {
+            tracing::debug!(%error, "no agreement on budgets with other servers this time");
+        }
+    }
+    if let Err(error) = exchange.leave(store).await {
+        tracing::debug!(%error, "the other servers will find out that this one left");
+    }
+}
+
+/// Hears what other servers announce.
+async fn listen(store: &Store, mut stopping: watch::Receiver<bool>) {
+    let Some(mut news): Option<News> = store.engine().news() else {
+        return;
+    };
+    loop {
+        tokio::select! {
+            heard = news.recv() => match heard {
+                Ok(key) => store.hear(&key),
+                Err(RecvError::Lagged(_)) => store.hear(&[]),
+                Err(RecvError::Closed) => return,
+            },
+            _ = stopping.wait_for(|stop| *stop) => return,
         }
     }
 }

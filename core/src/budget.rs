@@ -3,7 +3,8 @@
 //! A partition has its even share of what was provisioned for the container, each second anew. A
 //! request is let in while anything is left, and pays afterwards, when it is known what it cost; so
 //! one that costs more than a second's share leaves a debt that the next seconds pay. Containers
-//! that share the throughput of their database share these budgets too: `crate::sharing`.
+//! that share the throughput of their database share these budgets too: `crate::sharing`; and so do
+//! servers that share an engine: `crate::allotment`.
 //!
 //! Two things may be asked for beside that ([`Throttling`]): bursts, in which a partition spends
 //! what it left unused before, and patience, with which a request waits for its turn.
@@ -14,6 +15,7 @@ use dashmap::DashMap;
 use smallvec::SmallVec;
 use tokio::time::Instant;
 
+use crate::allotment::Allotments;
 use crate::clock::Clock;
 use crate::container::Container;
 use crate::error::{Error, Result};
@@ -56,6 +58,8 @@ pub struct Throttling {
 pub(crate) struct Budgets {
     clock: Clock,
     throttling: Throttling,
+    /// What other servers on the same engine want; none if there cannot be any.
+    allotments: Option<Allotments>,
     spent: DashMap<Place, Spent>,
 }
 
@@ -113,16 +117,24 @@ impl Spent {
 }
 
 impl Budgets {
-    pub(crate) fn new(clock: Clock, throttling: Throttling) -> Self {
+    pub(crate) fn new(clock: Clock, throttling: Throttling, is_shared: bool) -> Self {
         Self {
             clock,
             throttling,
+            allotments: is_shared.then(Allotments::default),
             spent: DashMap::new(),
         }
     }
 
+    /// Where servers that share the budgets agree on them; none if they are of this server alone.
+    pub(crate) fn allotments(&self) -> Option<&Allotments> {
+        self.allotments.as_ref()
+    }
+
     /// Lets a request in, or says how long it is until something is left.
     fn admit(&self, place: Place, share: u64) -> std::result::Result<(), Duration> {
+        let allotted = |allotments: &Allotments| allotments.of(place, share);
+        let share = self.allotments().map_or(share, allotted);
         let now_ms = self.clock.now_ms();
         self.forget_idle(now_ms);
         let mut spent = self.spent.entry(place).or_insert(Spent {
@@ -133,10 +145,18 @@ impl Budgets {
         });
         spent.refill(now_ms, self.throttling.burst);
         spent.share = share;
-        spent.wait(now_ms).map_or(Ok(()), Err)
+        spent.wait(now_ms).map_or(Ok(()), |retry_after| {
+            if let Some(allotments) = self.allotments() {
+                allotments.held_back(place);
+            }
+            Err(retry_after)
+        })
     }
 
     fn pay(&self, place: Place, milli_units: u64) {
+        if let Some(allotments) = self.allotments() {
+            allotments.spent(place, milli_units);
+        }
         if let Some(mut spent) = self.spent.get_mut(&place) {
             spent.refill(self.clock.now_ms(), self.throttling.burst);
             spent.milli_units = spent.milli_units.saturating_add(milli_units);
@@ -264,7 +284,7 @@ mod tests {
             burst,
             ..Throttling::default()
         };
-        Budgets::new(clock.clone(), throttling)
+        Budgets::new(clock.clone(), throttling, false)
     }
 
     fn wait(budgets: &Budgets) -> Option<u128> {

@@ -6,7 +6,7 @@
 //! may not show yet. Otherwise the version key in the snapshot decides, and if that differs, the
 //! definition is read from it.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use bytes::{BufMut, Bytes, BytesMut};
@@ -45,10 +45,22 @@ pub(crate) struct Draft {
 #[derive(Default)]
 struct Cache {
     containers: HashMap<ContainerName, Arc<Container>>,
+    /// Storages whose definition another server is said to have changed: checking the cached one
+    /// would be in vain.
+    outdated: HashSet<StorageId>,
     /// Changes that may be committed and not be cached yet.
     changes_under_way: usize,
     /// The engine version of the latest change.
     last_change: u64,
+}
+
+impl Cache {
+    /// The container of this name, unless it is known to have changed.
+    fn probable(&self, name: &ContainerName) -> Option<Arc<Container>> {
+        let container = self.containers.get(name)?;
+        let is_outdated = self.outdated.contains(&container.storage());
+        (!is_outdated).then(|| Arc::clone(container))
+    }
 }
 
 impl Catalog {
@@ -82,7 +94,7 @@ impl Catalog {
         snapshot: &dyn Snapshot,
         name: &ContainerName,
     ) -> Result<Option<Arc<Container>>> {
-        let cached = self.read().containers.get(name).map(Arc::clone);
+        let cached = self.read().probable(name);
         if let Some(container) = cached
             && self.is_in_force(snapshot, &container).await?
         {
@@ -198,9 +210,19 @@ impl Catalog {
     fn remember_loaded(&self, container: &Arc<Container>) {
         let mut cache = self.write();
         if cache.changes_under_way == 0 && container.as_of >= cache.last_change {
+            cache.outdated.remove(&container.storage());
             cache
                 .containers
                 .insert(container.name.clone(), Arc::clone(container));
+        }
+    }
+
+    /// Notes that another server changed the definition of this storage.
+    pub(crate) fn outdate(&self, storage: StorageId) {
+        let mut cache = self.write();
+        // Only what is cached can be out of date, so that this does not grow for ever.
+        if cache.containers.values().any(|it| it.storage() == storage) {
+            cache.outdated.insert(storage);
         }
     }
 

@@ -29,6 +29,7 @@ impl Store {
                 if transaction.get(&entry.key).await?.is_some() {
                     return Err(Error::AlreadyExists(entry.description));
                 }
+                transaction.writes.announce(entry.key.clone());
                 transaction.writes.put(entry.key, schema);
                 Ok(())
             })
@@ -50,6 +51,7 @@ impl Store {
             let (key, edit) = (key.clone(), Arc::clone(&edit));
             Box::pin(async move {
                 let schema = edit(transaction.get(&key).await?)?;
+                transaction.writes.announce(key.clone());
                 transaction.writes.put(key, schema);
                 Ok(())
             })
@@ -84,6 +86,7 @@ impl Store {
                     if !containers.await?.is_empty() {
                         return Ok::<_, Error>(false);
                     }
+                    transaction.writes.announce(entry.key.clone());
                     transaction.writes.delete(entry.key);
                     sharing::forget(transaction, &name.api, &name.database);
                     Ok(true)

@@ -8,8 +8,8 @@
 //!   ([`Capabilities::shared`]), that moment may be as late as the first read or the commit.
 //! * **First committer wins.** A commit is refused with [`CommitOutcome::Conflict`] when a key it
 //!   puts, deletes, guards or covers with a range delete was changed by a commit after its
-//!   snapshot, or came or went. Refusing more than that is allowed, refusing less is not. Tallies
-//!   never conflict.
+//!   snapshot, or came or went. Refusing more than that is allowed, refusing less is not; only a
+//!   key that came and was gone again by the commit may count as unchanged. Tallies never conflict.
 //! * **All or nothing.** A commit is seen whole by every later snapshot, also after a crash. It is
 //!   durable when answered, as far as the engine's durability setting says;
 //!   [`WriteSet::demand_sync`] always syncs.
@@ -23,11 +23,15 @@ use std::path::Path;
 use std::pin::Pin;
 
 use bytes::Bytes;
+use tokio::sync::broadcast;
 
 use crate::write_set::{Write, WriteSet};
 
 /// A boxed future, as every engine method returns it: the trait stays usable as `dyn`.
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+
+/// What other servers announced.
+pub type News = broadcast::Receiver<Bytes>;
 
 /// What an engine method answers.
 pub type EngineResult<T> = Result<T, EngineError>;
@@ -47,6 +51,13 @@ pub trait Engine: Send + Sync + 'static {
     /// Writes a consistent copy of all data to `path`, which must not exist yet, while work goes
     /// on.
     fn checkpoint<'a>(&'a self, path: &'a Path) -> BoxFuture<'a, EngineResult<()>>;
+
+    /// Hears the keys that other servers announce ([`WriteSet::announce`]) soon after their
+    /// commits: a hint, of which some may get lost. An empty key says that some may have been. None
+    /// where nobody else writes, or the engine cannot tell.
+    fn news(&self) -> Option<News> {
+        None
+    }
 
     /// Flushes and closes. Later calls answer [`EngineError::Unavailable`].
     fn close(&self) -> BoxFuture<'_, EngineResult<()>>;

@@ -56,6 +56,8 @@ pub mod system {
     pub const JOB: &[u8] = b"job";
     /// Definitions of storages that relocations are filling.
     pub const RELOCATION: &[u8] = b"relocation";
+    /// What each server wants of budgets that several share.
+    pub const BUDGET: &[u8] = b"budget";
     /// What databases provisioned for their containers to share.
     pub const SHARED_THROUGHPUT: &[u8] = b"shared_throughput";
     /// Notes of items that do not fit there.
@@ -103,6 +105,11 @@ pub fn parse_catalog(key: &[u8]) -> Option<ContainerName> {
 /// The key that changes with each change of a container's definition or partition map.
 pub fn definition_version(storage: StorageId) -> Bytes {
     sized_key(DEFINITION_VERSION, 9, |out| put_u64(out, storage))
+}
+
+/// The storage id in the key of a definition's version.
+pub fn parse_definition_version(key: &[u8]) -> Option<StorageId> {
+    take_u64(&mut strip(key, DEFINITION_VERSION)?)
 }
 
 /// One item.

@@ -8,6 +8,7 @@
 //! and [`throughput::Meter`] turns the counts into request units. Where the core must know what a
 //! body means, it asks the front end's [`model::Model`]. All keys are listed in [`key`].
 
+mod allotment;
 pub mod background;
 pub mod budget;
 pub mod catalog;

@@ -231,6 +231,7 @@ pub(crate) fn write_change(
     let Some(mut draft) = draft else {
         if let Some(existing) = existing {
             writes.delete(key::catalog(&existing.name));
+            writes.announce(key::definition_version(existing.storage()));
             forget_storage(transaction, existing);
             if let Some(shadow) = &existing.shadow {
                 forget_target(transaction, shadow);
@@ -256,6 +257,9 @@ pub(crate) fn write_change(
     let writes = &mut transaction.writes;
     writes.put(key::catalog(&draft.name), definition.encode()?);
     writes.put(key::definition_version(definition.storage), version);
+    // Who has cached it knows it by the storage that it had.
+    let storage = existing.map_or(definition.storage, Container::storage);
+    writes.announce(key::definition_version(storage));
     let stored = existing.filter(|e| e.storage() == definition.storage);
     let stored = stored.map(|existing| &existing.partitions);
     write_partitions(transaction, definition.storage, stored, &draft.partitions)?;

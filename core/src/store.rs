@@ -2,6 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 use std::hash::{BuildHasher, Hasher, RandomState};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -53,6 +54,8 @@ struct Shared {
     /// Tells this process from others that work on the same data, and from itself before a restart.
     instance: u64,
     running_jobs: Mutex<HashSet<JobId>>,
+    /// How often other servers announced a change.
+    news: AtomicU64,
     background: Notify,
 }
 
@@ -106,7 +109,7 @@ impl Store {
                     (options.limits, options.insight),
                     shared_engine,
                 )),
-                budgets: Budgets::new(options.clock.clone(), options.throttling),
+                budgets: Budgets::new(options.clock.clone(), options.throttling, shared_engine),
                 clock: options.clock,
                 latches: Latches::new(),
                 intents: Arc::new(Intents::new()),
@@ -114,6 +117,7 @@ impl Store {
                 job_ids: Sequence::new("job_id"),
                 instance: RandomState::new().build_hasher().finish(),
                 running_jobs: Mutex::default(),
+                news: AtomicU64::new(0),
                 background: Notify::new(),
             }),
         })
@@ -188,6 +192,21 @@ impl Store {
     /// What tells the time.
     pub fn clock(&self) -> &Clock {
         &self.shared.clock
+    }
+
+    /// A number that grows when another server on the same engine announced a change of
+    /// definitions. It may come late or be missing: a hint that what is cached should be read
+    /// again.
+    pub fn news(&self) -> u64 {
+        self.shared.news.load(Ordering::Acquire)
+    }
+
+    /// Notes that another server announced a change of `key`, or of anything if it is empty.
+    pub(crate) fn hear(&self, key: &[u8]) {
+        if let Some(storage) = key::parse_definition_version(key) {
+            self.catalog().outdate(storage);
+        }
+        self.shared.news.fetch_add(1, Ordering::AcqRel);
     }
 
     pub(crate) fn latches(&self) -> &Latches {

@@ -80,6 +80,7 @@ pub struct WriteSet {
     range_deletes: Vec<KeyRange>,
     guards: KeyMap<()>,
     tallies: KeyMap<Tally>,
+    announced: Vec<Bytes>,
     sync: bool,
     bytes: usize,
 }
@@ -127,6 +128,16 @@ impl WriteSet {
     /// Of an otherwise empty set this asks whether the engine still takes writes.
     pub fn demand_sync(&mut self) {
         self.sync = true;
+    }
+
+    /// Tells other servers on the same engine, after the commit, that `key` changed.
+    pub fn announce(&mut self, key: Bytes) {
+        self.announced.push(key);
+    }
+
+    /// What other servers are told.
+    pub fn announced(&self) -> &[Bytes] {
+        &self.announced
     }
 
     /// Whether the writer insists on a sync.

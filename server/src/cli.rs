@@ -58,7 +58,12 @@ const COMMANDS: &[Command] = &[
         about: "Copy all data from one engine to another, which must be empty; after an \
                 interruption, go on",
         takes: |setting| setting.name == "engine-connections",
-        arguments: || vec![engine(FROM), engine(TO)],
+        arguments: || {
+            vec![
+                engine(FROM, "A data folder, also while a server runs on it"),
+                engine(TO, "A data folder that no server has open"),
+            ]
+        },
         run: |settings, matches, _| {
             let given = |name| matches.get_one::<String>(name);
             match (given(FROM), given(TO)) {
@@ -147,12 +152,14 @@ const CONFIG: &str = "config";
 const FROM: &str = "from";
 const TO: &str = "to";
 
-fn engine(name: &'static str) -> Arg {
+fn engine(name: &'static str, folder: &str) -> Arg {
     Arg::new(name)
         .long(name)
         .required(true)
         .value_name("ENGINE")
-        .help("A data folder that no server has open, or postgres://USER:PASSWORD@HOST/DATABASE")
+        .help(format!(
+            "{folder}, or postgres://USER:PASSWORD@HOST/DATABASE"
+        ))
 }
 
 fn target() -> Arg {

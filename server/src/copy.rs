@@ -1,7 +1,11 @@
 //! `tessera copy`: all data from one engine to another.
+//!
+//! A data folder that a server has open is copied from a checkpoint, which that server makes beside
+//! it and which goes away afterwards.
 
 use std::io::{IsTerminal, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tessera_core::engine::{Engine, KeyRange};
@@ -10,7 +14,8 @@ use tokio::runtime::Runtime;
 
 use crate::error::Error;
 use crate::settings::{Config, EngineChoice, Settings, parse_engine};
-use crate::{output, storage, telemetry};
+use crate::signals::Signals;
+use crate::{control, output, storage, telemetry};
 
 /// How often the progress is shown.
 const PACE: Duration = Duration::from_millis(200);
@@ -26,9 +31,16 @@ pub(crate) fn command(settings: &Settings, from: &str, to: &str) -> Result<(), E
     let runtime =
         Runtime::new().map_err(|error| Error::Failed(format!("cannot start threads: {error}")))?;
     runtime.block_on(async {
-        let source_engine = storage::open_any(&source).await?;
+        let (source_engine, _checkpoint) = open_source(&source).await?;
         let target_engine = storage::open_any(&target).await?;
-        let copied = run(source_engine.as_ref(), target_engine.as_ref()).await;
+        let mut signals = Signals::install()
+            .map_err(|error| Error::Failed(format!("cannot listen for signals: {error}")))?;
+        let copied = tokio::select! {
+            copied = run(source_engine.as_ref(), target_engine.as_ref()) => copied,
+            signal = signals.next() => Err(Error::Failed(format!(
+                "not copied: {signal}; the same command goes on from here"
+            ))),
+        };
         let closed = [source_engine.close().await, target_engine.close().await];
         let copied = copied?;
         for closed in closed {
@@ -65,6 +77,50 @@ fn config(config: &Config, text: &str) -> Result<Config, Error> {
         }
     }
     Ok(config)
+}
+
+/// Opens the source, or the checkpoint of it that the server makes which has it open.
+async fn open_source(config: &Config) -> Result<(Arc<dyn Engine>, Option<Checkpoint>), Error> {
+    let mut config = config.clone();
+    let checkpoint = match config.engine() {
+        EngineChoice::Rocks => Checkpoint::of_running(&config.data).await?,
+        EngineChoice::Memory | EngineChoice::Postgres(_) => None,
+    };
+    if let Some(checkpoint) = &checkpoint {
+        config.data.clone_from(&checkpoint.folder);
+    }
+    Ok((storage::open_any(&config).await?, checkpoint))
+}
+
+/// A folder with the data of one moment, removed when this is dropped.
+struct Checkpoint {
+    folder: PathBuf,
+}
+
+impl Checkpoint {
+    /// Asks the server that runs on `data` for one. None: no server does.
+    async fn of_running(data: &Path) -> Result<Option<Self>, Error> {
+        let unusable = || Error::Failed(format!("cannot make a folder beside {}", data.display()));
+        let data = std::path::absolute(data).map_err(|_| unusable())?;
+        let (Some(parent), Some(name)) = (data.parent(), data.file_name()) else {
+            return Err(unusable());
+        };
+        // Beside the data, where its files need not be copied to be kept.
+        let name = format!(".{}.copy-{}", name.to_string_lossy(), std::process::id());
+        let folder = parent.join(name);
+        let text = folder.to_str().filter(|text| !text.contains('\n'));
+        let made = control::ask_for_backup(&data, text.ok_or_else(unusable)?).await?;
+        Ok(made.map(|_size| Self { folder }))
+    }
+}
+
+impl Drop for Checkpoint {
+    fn drop(&mut self) {
+        if let Err(error) = std::fs::remove_dir_all(&self.folder) {
+            let folder = self.folder.display();
+            tracing::warn!(%error, "the folder {folder} is of no more use and can be removed");
+        }
+    }
 }
 
 async fn run(from: &dyn Engine, to: &dyn Engine) -> Result<Copied, Error> {

@@ -13,6 +13,7 @@ mod connection;
 mod database;
 mod failure;
 mod newer;
+mod news;
 mod page;
 mod pipeline;
 mod plan;
@@ -28,7 +29,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use tessera_core::engine::{
-    BoxFuture, Capabilities, Engine, EngineError, EngineResult, KeyRange, Snapshot, SnapshotScope,
+    BoxFuture, Capabilities, Engine, EngineError, EngineResult, KeyRange, News, Snapshot,
+    SnapshotScope,
 };
 use tokio::sync::{Mutex, RwLock};
 use tokio_postgres::{Error, SimpleQueryMessage};
@@ -36,6 +38,7 @@ use tracing::{debug, info};
 
 use self::connection::Connection;
 use self::failure::engine_error;
+use self::news::Listener;
 use self::plan::Bounds;
 use self::pool::Pool;
 use self::snapshot::PostgresSnapshot;
@@ -76,6 +79,8 @@ impl Flavour {
 /// An engine on a database that others may use at the same time.
 pub struct PostgresEngine {
     shared: Arc<Shared>,
+    /// None where the database cannot tell what others announce.
+    listener: Option<Listener>,
 }
 
 struct Shared {
@@ -85,6 +90,8 @@ struct Shared {
     version: AtomicU64,
     /// Held by each commit, and by closing.
     commits: RwLock<()>,
+    /// Tells what this engine announces from what others do.
+    name: String,
     /// Sees what is newer than the snapshot of others.
     onlooker: Mutex<Option<Connection>>,
 }
@@ -99,12 +106,17 @@ impl PostgresEngine {
         })?;
         let database = database::prepare(address, &tls).await?;
         info!(product = database.product, "connected to {address}");
+        let name = news::new_name();
+        let listener = (database.flavour == Flavour::Postgres)
+            .then(|| Listener::start(address.clone(), tls.clone(), name.clone()));
         let pool = Pool::new(address.clone(), tls, database.flavour, most);
         Ok(Self {
+            listener,
             shared: Arc::new(Shared {
                 pool: Arc::new(pool),
                 version: AtomicU64::new(database.version),
                 commits: RwLock::default(),
+                name,
                 onlooker: Mutex::default(),
             }),
         })
@@ -162,9 +174,16 @@ impl Engine for PostgresEngine {
         })
     }
 
+    fn news(&self) -> Option<News> {
+        self.listener.as_ref().map(Listener::news)
+    }
+
     fn close(&self) -> BoxFuture<'_, EngineResult<()>> {
         Box::pin(async {
             self.shared.pool.close();
+            if let Some(listener) = &self.listener {
+                listener.stop();
+            }
             let _no_commit_is_under_way = self.shared.commits.write().await;
             self.forget_connections().await;
             Ok(())

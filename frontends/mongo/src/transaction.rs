@@ -31,7 +31,9 @@ use crate::failure::{Failure, Result};
 use crate::logical::SessionId;
 use crate::request::Request;
 use crate::session::Session;
-use crate::transaction::failures::{TRANSIENT, committed, expired, none_such, too_old, unknown};
+use crate::transaction::failures::{
+    TRANSIENT, committed, elsewhere, expired, none_such, too_old, unknown,
+};
 use crate::transaction::slot::{Open, Slot, State};
 use crate::write::retry::{self, Numbered};
 
@@ -142,18 +144,14 @@ impl Transactions {
         let number = numbered.number;
         let slot = self.find(numbered.session);
         let Some(slot) = slot else {
-            // Another process, or this one before it was restarted, may have committed it.
-            return Err(match retry::committed(data, numbered).await? {
-                true => committed(number),
-                false => none_such(number),
-            });
+            return Err(elsewhere(data, numbered).await?);
         };
         let slot = slot.lock_owned().await;
         if number < slot.number {
             return Err(too_old(number, slot.number));
         }
         if number > slot.number {
-            return Err(none_such(number));
+            return Err(elsewhere(data, numbered).await?);
         }
         match slot.state {
             State::Open(_) | State::Unknown => Ok(slot),
@@ -177,6 +175,14 @@ impl Transactions {
         let numbered = numbered(request)?;
         let mut slot = match self.open(data, numbered).await {
             Err(failure) if failure.code() == Code::TRANSACTION_COMMITTED => return Ok(()),
+            // Another server may be committing it right now, for a client that lost the answer.
+            Err(failure)
+                if failure.code() == Code::NO_SUCH_TRANSACTION
+                    && data.store.engine().capabilities().shared =>
+            {
+                retry::prepare(data).await?;
+                return resolve(data, numbered).await.1;
+            }
             slot => slot?,
         };
         let (state, outcome) = match std::mem::replace(&mut slot.state, State::Aborted) {

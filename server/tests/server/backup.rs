@@ -1,4 +1,4 @@
-//! Backups of running and of stopped servers, and that they open.
+//! Backups and copies of running and of stopped servers, and that they open.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -90,6 +90,28 @@ fn a_running_server_is_backed_up_and_the_copy_opens() {
     let restored = Server::start(&["--data", text(&copy)]);
     assert_eq!(restored.get("/health").status, 200);
     assert_eq!(restored.stop().0, Some(0));
+    assert_eq!(server.stop().0, Some(0));
+}
+
+#[test]
+fn a_running_server_is_copied_to_another_folder() {
+    let server = Server::start_in(seeded(), &[]);
+    let folder = server.folder.path();
+    let copy = |from: &str, to: &str| {
+        let command = ["copy", "--from", from, "--to", to];
+        outcome(tessera(&command).current_dir(folder))
+    };
+    let (code, printed, errors) = copy("tessera-data", "there");
+    assert_eq!((code, errors.as_str()), (0, ""));
+    assert!(printed.contains("count and checksum agree"), "{printed}");
+    check_holds_the_key(&folder.join("there"));
+    let (code, _, errors) = copy("tessera-data", "there");
+    assert_eq!(code, 1);
+    assert!(errors.contains("choose an empty one"), "{errors}");
+    // A server keeps its folder to itself as a target.
+    assert_eq!(copy("there", "tessera-data").0, 1);
+    assert_eq!(entries(folder), ["log", "tessera-data", "there"]);
+    assert_eq!(server.get("/health").status, 200);
     assert_eq!(server.stop().0, Some(0));
 }
 

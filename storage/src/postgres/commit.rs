@@ -23,7 +23,7 @@ use super::plan::{Bounds, Columns, Plan};
 use super::pool::Lease;
 use super::snapshot::Seen;
 use super::stored_key::HEAD_BYTES;
-use super::{CAPABILITIES, Flavour, Shared, newer, unknown};
+use super::{CAPABILITIES, Flavour, Shared, newer, news, unknown};
 
 /// Commits `writes` in the transaction of `lease`, or in a new one.
 pub(super) async fn commit(
@@ -47,12 +47,17 @@ pub(super) async fn commit(
         None => shared.pool.lease().await?,
     };
     let plan = Plan::new(writes, seen);
+    let announcement = match shared.pool.flavour() {
+        Flavour::Postgres => news::announcement(&shared.name, writes.announced()),
+        Flavour::Cockroach | Flavour::Yugabyte => None,
+    };
     let attempt = Attempt {
         shared,
         lease: &lease,
         plan: &plan,
         begins,
         record: changes_something.then(|| lease.next_commit()),
+        announcement: announcement.as_deref(),
     };
     lease.set_in_transaction(true);
     match attempt.run().await {
@@ -99,6 +104,8 @@ struct Attempt<'a> {
     begins: bool,
     /// The number of this commit; none if it changes nothing.
     record: Option<i64>,
+    /// What tells other servers.
+    announcement: Option<&'a str>,
 }
 
 impl<'a> Attempt<'a> {
@@ -170,6 +177,9 @@ impl<'a> Attempt<'a> {
     /// Adds the record of this commit, and COMMIT.
     fn finish(&self, pipeline: &mut Pipeline<'a, Vec<Row>>) {
         let connection: &'a Connection = self.lease;
+        if let Some(announcement) = self.announcement {
+            pipeline.push(plain(connection, announcement));
+        }
         if let Some(number) = self.record {
             pipeline.push(async move {
                 let record = &connection.statements.record;

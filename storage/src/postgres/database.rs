@@ -150,9 +150,12 @@ async fn recognise(client: &Client, address: &Address) -> Result<(Flavour, Strin
     Ok((Flavour::Postgres, product))
 }
 
+/// Asks the table of tables: `to_regclass` may answer from a cache of the session, which does not
+/// know what another server made while this one waited for the lock.
 async fn has_tables(client: &Client) -> Result<bool, Error> {
-    let row = client.query_one("SELECT to_regclass('tessera_schema') IS NOT NULL", &[]);
-    row.await?.try_get(0)
+    let query = "SELECT EXISTS (SELECT 1 FROM pg_class
+        WHERE relname = 'tessera_schema' AND pg_table_is_visible(oid))";
+    client.query_one(query, &[]).await?.try_get(0)
 }
 
 /// Makes the tables, unless another server does so at the same moment.

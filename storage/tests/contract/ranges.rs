@@ -250,6 +250,14 @@ pub(crate) async fn a_range_delete_conflicts_with_a_newer_write_in_it(harness: H
     assert!(is_refused(&engine, put("b", "2"), delete_range("a", "c")).await);
     assert!(!is_refused(&engine, put("c", "2"), delete_range("a", "c")).await);
     assert!(is_refused(&engine, put("absent before", "1"), delete_range("a", "c")).await);
+    // The first key belongs to a range, and a key may be longer than what an engine sorts by.
+    assert!(is_refused(&engine, put("a", "1"), delete_range("a", "c")).await);
+    let long = "b".repeat(5_000);
+    assert!(is_refused(&engine, put(&long, "1"), delete_range("bb", "c")).await);
+    assert!(!is_refused(&engine, put(&long, "2"), delete_range("bc", "c")).await);
+    let delete = |key: &str| writes(|set| set.delete(bytes(key)));
+    assert!(is_refused(&engine, delete(&long), delete_range("bb", "c")).await);
+    assert!(is_refused(&engine, delete("b"), delete_range("a", "c")).await);
     apply(&engine, delete_range("a", "c")).await;
     assert_eq!(keys(&engine, KeyRange::all()).await, ["c"]);
 }

@@ -1,14 +1,18 @@
-//! Two servers on one database: one sum of money, and one catalog.
+//! Two servers on one database: one sum of money, one catalog, one budget.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
+use tessera_core::background::Background;
 use tessera_core::definition::NewContainer;
 use tessera_core::item::NewItem;
 use tessera_core::locator::Locator;
 use tessera_core::name::ContainerName;
+use tessera_core::provisioning::Throughput;
 use tessera_core::store::StoreOptions;
 use tessera_core::{Error, Store};
+use tessera_storage::PostgresEngine;
+use tokio::time::{Duration, Instant};
 
 use crate::cluster::{Cluster, new_schema_name};
 
@@ -136,6 +140,122 @@ async fn the_sum_of_all_money_is_the_same_on_both() {
             let faults = store.verify(&name(container)).await.unwrap();
             assert_eq!(faults, Vec::<String>::new());
         }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn servers_that_start_at_once_on_an_empty_database_make_its_tables_once() {
+    for _ in 0..5 {
+        let address = Cluster::shared().address(&new_schema_name()).await;
+        let connect = || {
+            let address = address.clone();
+            tokio::spawn(async move { PostgresEngine::connect(&address, 4).await.map(drop) })
+        };
+        let servers = [connect(), connect(), connect(), connect()];
+        for server in servers {
+            server.await.unwrap().unwrap();
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn what_one_server_defines_is_announced_to_the_other() {
+    let stores = two_stores().await;
+    let backgrounds = stores.clone().map(Background::start);
+    let [one, other] = &stores;
+    let mut heard = other.news();
+    // Until they listen, servers hear that they may have missed something.
+    let mut created = 0;
+    while created < 3 {
+        create(one, &format!("c{created}")).await;
+        let patience = Instant::now() + Duration::from_secs(10);
+        while other.news() == heard {
+            assert!(
+                Instant::now() < patience,
+                "container {created} was not announced"
+            );
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        heard = other.news();
+        created += 1;
+    }
+    assert!(one.news() <= 1, "nobody hears itself");
+    for background in backgrounds {
+        background.stop().await;
+    }
+}
+
+/// Reads one item over and over, and returns how often it was let in.
+async fn spend(store: Store, stop: Arc<AtomicBool>) -> usize {
+    let mut granted = 0;
+    while !stop.load(Ordering::Relaxed) {
+        let read = async {
+            let mut transaction = store.begin().await?;
+            let container = transaction.container(&name("budget")).await?;
+            transaction.read(&container, &accounts()[0]).await
+        };
+        match read.await {
+            Ok(_) => granted += 1,
+            Err(Error::Throttled { .. }) => tokio::time::sleep(Duration::from_millis(20)).await,
+            Err(error) => panic!("{error}"),
+        }
+    }
+    granted
+}
+
+/// How many reads each server grants in a second, asked by so many tasks; in some seconds, after
+/// it was asked for a while.
+async fn granted(stores: &[Store; 2], tasks: [usize; 2]) -> [f64; 2] {
+    const SETTLING: Duration = Duration::from_secs(3);
+    const SECONDS: u32 = 6;
+    let mut granted = [0.0; 2];
+    for (measured, patience) in [
+        (false, SETTLING),
+        (true, Duration::from_secs(SECONDS.into())),
+    ] {
+        let stop = Arc::new(AtomicBool::new(false));
+        let spenders: Vec<_> = stores
+            .iter()
+            .zip(tasks)
+            .enumerate()
+            .flat_map(|(server, (store, tasks))| (0..tasks).map(move |_| (server, store.clone())))
+            .map(|(server, store)| (server, tokio::spawn(spend(store, Arc::clone(&stop)))))
+            .collect();
+        tokio::time::sleep(patience).await;
+        stop.store(true, Ordering::Relaxed);
+        for (server, spender) in spenders {
+            let reads = spender.await.unwrap();
+            if measured {
+                granted[server] += f64::from(u32::try_from(reads).unwrap()) / f64::from(SECONDS);
+            }
+        }
+    }
+    granted
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn two_servers_together_grant_one_budget() {
+    const PROVISIONED: u32 = 400;
+    let stores = two_stores().await;
+    let new = NewContainer {
+        throughput: Some(Throughput::Manual(PROVISIONED)),
+        ..NewContainer::default()
+    };
+    let budget = name("budget");
+    stores[0].create_container(&budget, &new).await.unwrap();
+    let backgrounds = stores.clone().map(Background::start);
+    // Reading what is not there costs one request unit.
+    for tasks in [[4, 4], [8, 0]] {
+        let [one, other] = granted(&stores, tasks).await;
+        println!("{tasks:?} tasks were granted {one:.0} and {other:.0} of {PROVISIONED} RU/s");
+        let ratio = (one + other) / f64::from(PROVISIONED);
+        assert!((0.9..1.1).contains(&ratio), "{tasks:?}: {one} and {other}");
+        if tasks[1] > 0 {
+            assert!((0.8..1.25).contains(&(one / other)), "{one} and {other}");
+        }
+    }
+    for background in backgrounds {
+        background.stop().await;
     }
 }
 

@@ -20,7 +20,7 @@ EXPECTED = HERE / "session.txt"
 # A command of cqlsh itself, typed after each input, so that the answers can be told apart.
 MARK = "SERIAL CONSISTENCY"
 MARKED = "Current serial consistency level is SERIAL.\n"
-ROWS = 100_000
+ROWS = 100_000  # unless --rows says otherwise
 
 # What differs from run to run: identifiers, times, addresses.
 VARYING = [
@@ -65,6 +65,7 @@ def main():
     parser.add_argument("--user")
     parser.add_argument("--password")
     parser.add_argument("--write", action="store_true")
+    parser.add_argument("--rows", type=int, default=ROWS, help="how many are copied")
     options = parser.parse_args()
 
     with tempfile.TemporaryDirectory() as folder:
@@ -82,7 +83,7 @@ def main():
         traced, _ = shell.run("TRACING ON\nSELECT key FROM system.local;\n")
         report.verdict("TRACING ON prints what happened", True,
                        "Tracing session:" in traced and "Request complete" in traced)
-        copies(shell, report)
+        copies(shell, report, options.rows)
         if shell.user:
             wrong, status = shell.run("", password="wrong")
             report.verdict("a wrong password is refused", (1, True),
@@ -115,9 +116,9 @@ def normal(text):
     return "\n".join(line.rstrip() for line in text.splitlines()).rstrip()
 
 
-def copies(shell, report):
+def copies(shell, report, rows):
     """Copies many rows in and out again."""
-    lines = [f'{number},{number % 7},"text, {number}",{number / 4}' for number in range(ROWS)]
+    lines = [f'{number},{number % 7},"text, {number}",{number / 4}' for number in range(rows)]
     source = pathlib.Path(shell.folder, "in.csv")
     source.write_text("\n".join(lines) + "\n")
     printed, _ = shell.run(
@@ -125,7 +126,7 @@ def copies(shell, report):
         "COPY walk_cqlsh.copied (k, n, t, d) FROM 'in.csv' WITH INGESTRATE = 1000000;\n"
         "COPY walk_cqlsh.copied (k, n, t, d) TO 'out.csv';\n"
         "DROP KEYSPACE walk_cqlsh;\n")
-    for line in (f"{ROWS} rows imported from 1 files", f"{ROWS} rows exported to 1 files"):
+    for line in (f"{rows} rows imported from 1 files", f"{rows} rows exported to 1 files"):
         report.verdict(f"COPY: {line}", line, line if line in printed else printed)
     target = pathlib.Path(shell.folder, "out.csv")
     copied = target.read_text().splitlines() if target.exists() else []

@@ -1,8 +1,9 @@
 //! The catalog in force.
 //!
 //! An engine of our own is changed by this server alone, which reads the catalog anew after each
-//! change. One that other servers share is looked at again after a second; and no write misses what
-//! they changed, because it checks the definition of what it writes to.
+//! change. One that other servers share is looked at again when they announce a change, and after a
+//! second at the latest; and no write misses what they changed, because it checks the definition of
+//! what it writes to.
 
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::{Duration, Instant};
@@ -20,11 +21,18 @@ const FRESH: Duration = Duration::from_secs(1);
 /// Gives the catalog in force.
 pub(crate) struct Catalogs {
     store: Store,
-    loaded: RwLock<Option<(Arc<Catalog>, Instant)>>,
+    loaded: RwLock<Option<Loaded>>,
     /// Held while the catalog is read, so that no older one takes the place of a newer.
     loading: Mutex<()>,
     /// Held while a definition changes.
     changing: Mutex<()>,
+}
+
+struct Loaded {
+    catalog: Arc<Catalog>,
+    at: Instant,
+    /// What the store had heard of other servers before.
+    news: u64,
 }
 
 impl Catalogs {
@@ -65,20 +73,25 @@ impl Catalogs {
 
     fn fresh(&self) -> Option<Arc<Catalog>> {
         let loaded = self.loaded.read().unwrap_or_else(PoisonError::into_inner);
-        let (catalog, read_at) = loaded.as_ref()?;
-        let is_fresh = !self.store.engine().capabilities().shared || read_at.elapsed() < FRESH;
-        is_fresh.then(|| Arc::clone(catalog))
+        let loaded = loaded.as_ref()?;
+        let is_fresh = !self.store.engine().capabilities().shared
+            || (loaded.at.elapsed() < FRESH && loaded.news == self.store.news());
+        is_fresh.then(|| Arc::clone(&loaded.catalog))
     }
 
     async fn load(&self) -> Result<Arc<Catalog>> {
-        let begun = Instant::now();
+        let (at, news) = (Instant::now(), self.store.news());
         let before = {
             let loaded = self.loaded.read().unwrap_or_else(PoisonError::into_inner);
-            loaded.as_ref().map(|(catalog, _)| Arc::clone(catalog))
+            loaded.as_ref().map(|loaded| Arc::clone(&loaded.catalog))
         };
         let catalog = Arc::new(load(&self.store, before.as_deref()).await?);
         let mut loaded = self.loaded.write().unwrap_or_else(PoisonError::into_inner);
-        *loaded = Some((Arc::clone(&catalog), begun));
+        *loaded = Some(Loaded {
+            catalog: Arc::clone(&catalog),
+            at,
+            news,
+        });
         Ok(catalog)
     }
 }

@@ -3,7 +3,9 @@
 use tessera_core::Error as CoreError;
 use tessera_mongo_language::error::Code;
 
-use crate::failure::Failure;
+use crate::data::Data;
+use crate::failure::{Failure, Result};
+use crate::write::retry::{self, Numbered};
 
 /// The label of a failed transaction that may succeed if all of it is run again.
 pub(crate) const TRANSIENT: &str = "TransientTransactionError";
@@ -19,6 +21,15 @@ pub(super) fn none_such(number: i64) -> Failure {
 pub(super) fn committed(number: i64) -> Failure {
     let message = format!("Transaction with {{ txnNumber: {number} }} has been committed.");
     Failure::new(Code::TRANSACTION_COMMITTED, message)
+}
+
+/// What became of a transaction that is not open here: another server, or this one before it was
+/// restarted, may have committed it.
+pub(super) async fn elsewhere(data: &Data, numbered: Numbered) -> Result<Failure> {
+    Ok(match retry::committed(data, numbered).await? {
+        true => committed(numbered.number),
+        false => none_such(numbered.number),
+    })
 }
 
 pub(super) fn expired(number: i64) -> Failure {

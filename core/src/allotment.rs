@@ -1,0 +1,238 @@
+//! Budgets that several servers share: how much of a partition's share this one may grant.
+//!
+//! Every second each server tells the others, through the engine, what it wants of each partition
+//! with provisioned throughput: what it spent there, or more than there is where it had to hold
+//! requests back. Who wants less than an even part gets what it wants, and the others divide the
+//! rest evenly; so together they grant one share, a second after a change at the latest. An engine
+//! of our own has nobody to share with, and none of this.
+
+use std::collections::HashMap;
+
+use bytes::Bytes;
+use dashmap::DashMap;
+use serde::{Deserialize, Serialize};
+use smallvec::SmallVec;
+
+use crate::budget::Place;
+use crate::engine::Scan;
+use crate::error::{Error, Result};
+use crate::key::{self, PartitionId, StorageId, system};
+use crate::store::Store;
+use crate::walk::Walk;
+
+/// For how long a silent server is still counted. Clocks may differ by a part of this.
+const COUNTED_MS: u64 = 5_000;
+/// What a server left behind that is silent for so long is removed.
+const KEPT_MS: u64 = 60_000;
+/// More than any share.
+const EVERYTHING: u64 = u64::MAX;
+
+/// What each server wants of the budgets, as far as this one knows.
+#[derive(Default)]
+pub(crate) struct Allotments {
+    places: DashMap<Place, Demand>,
+}
+
+/// Who wants what of one budget. In thousandths of request units.
+#[derive(Default)]
+struct Demand {
+    /// What this server spent since it told the others.
+    spent: u64,
+    /// Whether it has held back requests since then.
+    held_back: bool,
+    /// What each of the others wants in a second, the least first.
+    others: SmallVec<[u64; 2]>,
+}
+
+impl Allotments {
+    /// How much of a budget of `share` this server may grant in a second.
+    pub(crate) fn of(&self, place: Place, share: u64) -> u64 {
+        let demand = self.places.get(&place);
+        demand.map_or(share, |demand| part(share, &demand.others))
+    }
+
+    pub(crate) fn spent(&self, place: Place, milli_units: u64) {
+        let mut demand = self.places.entry(place).or_default();
+        demand.spent = demand.spent.saturating_add(milli_units);
+    }
+
+    pub(crate) fn held_back(&self, place: Place) {
+        self.places.entry(place).or_default().held_back = true;
+    }
+
+    /// What this server wants, after `passed_ms` since the last time.
+    fn tell(&self, passed_ms: u64) -> Vec<(StorageId, PartitionId, u64)> {
+        let mut wanted = Vec::new();
+        self.places.retain(|(storage, partition), demand| {
+            let wants = match std::mem::take(&mut demand.held_back) {
+                true => EVERYTHING,
+                false => demand.spent.saturating_mul(1_000) / passed_ms.max(1),
+            };
+            demand.spent = 0;
+            if wants > 0 {
+                wanted.push((*storage, *partition, wants));
+            }
+            wants > 0 || !demand.others.is_empty()
+        });
+        wanted
+    }
+
+    /// Notes what the others want.
+    fn hear(&self, mut others: HashMap<Place, SmallVec<[u64; 2]>>) {
+        for mut demand in self.places.iter_mut() {
+            demand.others = others.remove(demand.key()).unwrap_or_default();
+            demand.others.sort_unstable();
+        }
+        for (place, mut wants) in others {
+            wants.sort_unstable();
+            self.places.entry(place).or_default().others = wants;
+        }
+    }
+}
+
+/// The part of `share` for somebody who wants everything, beside others who want this much.
+fn part(share: u64, others: &[u64]) -> u64 {
+    let (mut left, mut takers) = (share, others.len() as u64 + 1);
+    for wants in others {
+        if *wants > left / takers {
+            break;
+        }
+        left -= wants;
+        takers -= 1;
+    }
+    left / takers
+}
+
+/// What one server told.
+#[derive(Serialize, Deserialize)]
+struct Told {
+    at_ms: u64,
+    wants: Vec<(StorageId, PartitionId, u64)>,
+}
+
+/// The conversation of one server with the others.
+#[derive(Default)]
+pub(crate) struct Exchange {
+    told_at_ms: u64,
+    /// Whether something that this server told is stored.
+    is_told: bool,
+}
+
+impl Exchange {
+    /// Tells and hears once.
+    pub(crate) async fn round(&mut self, store: &Store) -> Result<()> {
+        let Some(allotments) = store.budgets().allotments() else {
+            return Ok(());
+        };
+        let now_ms = store.clock().now_ms();
+        let wants = allotments.tell(now_ms.saturating_sub(self.told_at_ms));
+        self.told_at_ms = now_ms;
+        let mut transaction = store.begin().await?;
+        let mut others: HashMap<Place, SmallVec<[u64; 2]>> = HashMap::new();
+        let mut forgotten = Vec::new();
+        let own = own_key(store);
+        let mut walk = Walk::new(&transaction, Scan::new(key::system_range(system::BUDGET)));
+        while let Some(page) = walk.next().await? {
+            for (key, value) in page {
+                // What cannot be read was told by another release.
+                let told: Option<Told> = serde_json::from_slice(&value).ok();
+                let silent_ms = told
+                    .as_ref()
+                    .map_or(u64::MAX, |told| now_ms.saturating_sub(told.at_ms));
+                if key == own {
+                    continue;
+                } else if silent_ms > KEPT_MS {
+                    forgotten.push(key);
+                } else if let Some(told) = told.filter(|_| silent_ms <= COUNTED_MS) {
+                    for (storage, partition, wants) in told.wants {
+                        others.entry((storage, partition)).or_default().push(wants);
+                    }
+                }
+            }
+        }
+        allotments.hear(others);
+        for key in forgotten {
+            transaction.writes.delete(key);
+        }
+        if !wants.is_empty() {
+            let told = Told {
+                at_ms: now_ms,
+                wants,
+            };
+            let value =
+                serde_json::to_vec(&told).map_err(|error| Error::Internal(error.to_string()))?;
+            transaction.writes.put(own, value.into());
+            self.is_told = true;
+        } else if std::mem::take(&mut self.is_told) {
+            transaction.writes.delete(own);
+        }
+        match transaction.commit().await {
+            // Two servers forgot the same third one.
+            Ok(_) | Err(Error::Conflict) => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Leaves everything to the others.
+    pub(crate) async fn leave(self, store: &Store) -> Result<()> {
+        if self.is_told {
+            let mut transaction = store.begin().await?;
+            transaction.writes.delete(own_key(store));
+            transaction.commit().await?;
+        }
+        Ok(())
+    }
+}
+
+fn own_key(store: &Store) -> Bytes {
+    key::system_key(system::BUDGET, &store.instance().to_be_bytes())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_wants_less_than_an_even_part_leaves_the_rest_to_the_others() {
+        for (others, expected) in [
+            (&[][..], 900),
+            (&[EVERYTHING], 450),
+            (&[100], 800),
+            (&[450], 450),
+            (&[500], 450),
+            (&[100, EVERYTHING], 400),
+            (&[100, 200], 600),
+            (&[EVERYTHING, EVERYTHING], 300),
+            (&[0, 0], 900),
+        ] {
+            assert_eq!(part(900, others), expected, "{others:?}");
+        }
+        assert_eq!(part(0, &[EVERYTHING]), 0);
+    }
+
+    #[test]
+    fn what_is_told_is_a_rate_and_told_once() {
+        let allotments = Allotments::default();
+        allotments.spent((1, 0), 300);
+        allotments.spent((1, 0), 200);
+        allotments.held_back((1, 1));
+        let mut told = allotments.tell(2_000);
+        told.sort_unstable();
+        assert_eq!(told, [(1, 0, 250), (1, 1, EVERYTHING)]);
+        assert_eq!(allotments.tell(1_000), []);
+        assert!(allotments.places.is_empty());
+    }
+
+    #[test]
+    fn what_others_want_counts_until_they_want_nothing() {
+        let allotments = Allotments::default();
+        assert_eq!(allotments.of((1, 0), 1_000), 1_000);
+        allotments.hear(HashMap::from([((1, 0), SmallVec::from_slice(&[300]))]));
+        assert_eq!(allotments.of((1, 0), 1_000), 700);
+        assert_eq!(allotments.of((1, 1), 1_000), 1_000);
+        assert_eq!(allotments.tell(1_000), []);
+        assert_eq!(allotments.of((1, 0), 1_000), 700);
+        allotments.hear(HashMap::new());
+        assert_eq!(allotments.of((1, 0), 1_000), 1_000);
+    }
+}
