@@ -34,6 +34,13 @@ const COMMANDS: &[Command] = &[
         run: bench::command,
     },
     Command {
+        name: "instructions",
+        about: "Count the instructions of the requests that are sent most, beside those expected",
+        hidden: false,
+        arguments: bench::instructions::arguments,
+        run: bench::instructions::command,
+    },
+    Command {
         name: "echo",
         about: "Answer every request with the same bytes",
         hidden: true,

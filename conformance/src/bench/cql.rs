@@ -1,6 +1,7 @@
 //! CQL as a driver speaks it: version 4, statements prepared once, 32 of them on the way on each
 //! connection.
 
+use std::io::Write as _;
 use std::net::SocketAddr;
 
 use crate::Failure;
@@ -79,12 +80,29 @@ pub(crate) async fn run(report: &mut Report, scale: &Scale) -> Result<(), Failur
     let ours = Target::new(subject, dialect);
     ours.fill().await?;
     ours.subject.quiet().await?;
-    workload::points(report, SUITE, (&ours, None), ROWS, scale).await?;
-    ycsb::shapes(report, SUITE, (&ours, None), scale).await
+    let cassandra = match cassandra().await {
+        Ok(cassandra) => Some(cassandra),
+        Err(why) => {
+            writeln!(std::io::stdout(), "cql: without Cassandra beside it: {why}")?;
+            None
+        }
+    };
+    let targets = (&ours, cassandra.as_ref());
+    workload::points(report, SUITE, targets, ROWS, scale).await?;
+    ycsb::shapes(report, SUITE, targets, scale).await
+}
+
+/// The peer, where Maven and Java can bring it.
+async fn cassandra() -> Result<Target, Failure> {
+    let subject = Subject::cassandra()?;
+    let dialect = prepare(subject.address).await?;
+    let target = Target::new(subject, dialect);
+    target.fill().await?;
+    Ok(target)
 }
 
 /// Makes the table and prepares the statements.
-async fn prepare(address: SocketAddr) -> Result<Dialect, Failure> {
+pub(crate) async fn prepare(address: SocketAddr) -> Result<Dialect, Failure> {
     let bare = |_: &[u8]| true;
     let nothing = Template::new(&[], &[], bare);
     let mut dialect = Dialect {
@@ -102,10 +120,7 @@ async fn prepare(address: SocketAddr) -> Result<Dialect, Failure> {
     };
     let mut connection = Connection::open(address, &dialect).await?;
     for statement in SCHEMA {
-        let mut body = long_string(statement)?;
-        body.extend_from_slice(&LOCAL_ONE.to_be_bytes());
-        body.push(0);
-        ask(&mut connection, op_code::QUERY, &body).await?;
+        ask(&mut connection, op_code::QUERY, &query(statement)?).await?;
     }
     let text = "v".repeat(100).into_bytes();
     let mut values: Vec<&[u8]> = vec![PARTITION, ROW];
@@ -121,6 +136,23 @@ async fn prepare(address: SocketAddr) -> Result<Dialect, Failure> {
     values.extend([text.as_slice(); 10]);
     dialect.insert = execute(&mut connection, INSERT, &values, is_result).await?;
     Ok(dialect)
+}
+
+/// A statement that is parsed each time.
+pub(crate) fn unprepared() -> Result<(&'static str, Vec<u8>), Failure> {
+    let statement = "SELECT * FROM bench.items WHERE part = 0 AND line = 0";
+    Ok((
+        "unprepared read",
+        frame(op_code::QUERY, &query(statement)?)?,
+    ))
+}
+
+/// The body of a statement without values.
+fn query(statement: &str) -> Result<Vec<u8>, Failure> {
+    let mut body = long_string(statement)?;
+    body.extend_from_slice(&LOCAL_ONE.to_be_bytes());
+    body.push(0);
+    Ok(body)
 }
 
 fn is_result(answer: &[u8]) -> bool {

@@ -9,6 +9,7 @@ mod core;
 mod cql;
 pub(crate) mod echo;
 mod figures;
+pub(crate) mod instructions;
 mod keys;
 mod load;
 mod mongo;
@@ -39,6 +40,14 @@ pub(crate) struct Scale {
     small_table: u64,
     large_table: u64,
     pages: u64,
+    /// Only workloads whose name has this in it: a profiler wants one thing at a time.
+    only: String,
+}
+
+impl Scale {
+    fn wants(&self, workload: &str) -> bool {
+        workload.contains(&self.only)
+    }
 }
 
 const FULL: Scale = Scale {
@@ -47,6 +56,7 @@ const FULL: Scale = Scale {
     small_table: 10_000,
     large_table: 1_000_000,
     pages: 500,
+    only: String::new(),
 };
 
 const QUICK: Scale = Scale {
@@ -55,6 +65,7 @@ const QUICK: Scale = Scale {
     small_table: 10_000,
     large_table: 50_000,
     pages: 200,
+    only: String::new(),
 };
 
 type Running<'a> = Pin<Box<dyn Future<Output = Result<(), Failure>> + 'a>>;
@@ -104,6 +115,12 @@ pub(crate) fn arguments() -> Vec<Arg> {
             .long("quick")
             .action(ArgAction::SetTrue)
             .help("Shorter rounds and fewer items: at most two minutes for a suite"),
+        Arg::new("only")
+            .long("only")
+            .value_name("TEXT")
+            .default_value("")
+            .hide_default_value(true)
+            .help("Only the workloads whose name has this text in it"),
         file("json", "Write all figures there"),
         file("svg", "Draw throughput and processor time there"),
     ]
@@ -112,10 +129,14 @@ pub(crate) fn arguments() -> Vec<Arg> {
 /// Fails if a figure misses its limit.
 pub(crate) fn command(matches: &ArgMatches) -> Result<(), Failure> {
     let chosen = matches.get_one::<String>("SUITE").ok_or("no suite")?;
-    let scale = match matches.get_flag("quick") {
+    let mut scale = match matches.get_flag("quick") {
         true => QUICK,
         false => FULL,
     };
+    scale.only = matches
+        .get_one::<String>("only")
+        .cloned()
+        .unwrap_or_default();
     // One thread for the client: it must leave the processors to the servers.
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()

@@ -9,7 +9,7 @@ use crate::bench::Scale;
 use crate::bench::figures::{Limit, Report};
 use crate::bench::load::{Dialect, Operation};
 use crate::bench::subject::Subject;
-use crate::bench::template::{Form, Key, Mark, Place, Source, Template};
+use crate::bench::template::{Form, Key, Mark, Place, Sender, Source, Template};
 use crate::bench::wire::Wire;
 use crate::bench::workload::{self, RANGE, Row, Target};
 use crate::bench::ycsb;
@@ -62,7 +62,7 @@ pub(crate) async fn run(report: &mut Report, scale: &Scale) -> Result<(), Failur
     ycsb::shapes(report, SUITE, (&ours, None), scale).await
 }
 
-fn dialect() -> Result<Dialect, Failure> {
+pub(crate) fn dialect() -> Result<Dialect, Failure> {
     let end = i64::try_from(RANGE)?;
     let read =
         doc! { "find": COLLECTION, "filter": { "_id": ITEM }, "limit": 1, "singleBatch": true };
@@ -87,6 +87,16 @@ fn dialect() -> Result<Dialect, Failure> {
             row: item,
         },
     })
+}
+
+/// What every client sends from time to time to see whether the server is there.
+pub(crate) fn hello() -> Result<(&'static str, Vec<u8>), Failure> {
+    let hello = doc! { "hello": 1, "helloOk": true };
+    let mut hello = template(hello, false, |_| true)?;
+    Ok((
+        "hello",
+        hello.fill(Key::default(), Sender::default()).to_vec(),
+    ))
 }
 
 /// Whether an answer says `n: 1`, as those of writes do.

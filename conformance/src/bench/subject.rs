@@ -8,6 +8,7 @@ use std::process::Command;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use tempfile::TempDir;
 use tessera_conformance::{Process, Server, binary, clients};
 
 use crate::Failure;
@@ -24,6 +25,8 @@ pub(crate) struct Subject {
     pub(crate) address: SocketAddr,
     id: u32,
     _running: Running,
+    /// Removed behind the process that wrote it.
+    data: Option<TempDir>,
 }
 
 enum Running {
@@ -44,6 +47,7 @@ impl Subject {
             _running: Running::Server {
                 _server: Box::new(server),
             },
+            data: None,
         })
     }
 
@@ -56,14 +60,53 @@ impl Subject {
         command.arg(program);
         command.args(["--silent", "--disableTelemetry", "--tablePort"]);
         let process = Process::start(command.arg(address.port().to_string()))?;
+        Self::listening("Azurite", address, process)
+    }
+
+    /// Cassandra with one node, which syncs before it answers as our server does.
+    pub(crate) fn cassandra() -> Result<Self, Failure> {
+        let (jars, folder) = (
+            clients::java_packages("cassandra")?,
+            clients::source("cassandra"),
+        );
+        let free = || TcpListener::bind("127.0.0.1:0")?.local_addr();
+        let (address, gossip) = (free()?, free()?);
+        let data = tempfile::tempdir()?;
+        let mut command = Command::new("java");
+        command.arg(format!("@{}", folder.join("jvm.options").display()));
+        let properties = [
+            (
+                "config",
+                format!("file://{}", folder.join("cassandra.yaml").display()),
+            ),
+            ("storagedir", data.path().display().to_string()),
+            ("native_transport_port", address.port().to_string()),
+            ("storage_port", gossip.port().to_string()),
+        ];
+        for (name, value) in properties {
+            command.arg(format!("-Dcassandra.{name}={value}"));
+        }
+        command.args(["-cp", &format!("{}/*", jars.display())]);
+        command.arg("org.apache.cassandra.service.CassandraDaemon");
+        let mut subject = Self::listening("Cassandra", address, Process::start(&mut command)?)?;
+        subject.data = Some(data);
+        Ok(subject)
+    }
+
+    /// A server that tells nobody when it is ready.
+    fn listening(
+        name: &'static str,
+        address: SocketAddr,
+        process: Process,
+    ) -> Result<Self, Failure> {
         let deadline = Instant::now() + PATIENCE;
         while TcpStream::connect(address).is_err() {
             if Instant::now() > deadline {
-                return Err(format!("Azurite does not listen:\n{}", process.printed()).into());
+                return Err(format!("{name} does not listen:\n{}", process.printed()).into());
             }
             thread::sleep(Duration::from_millis(50));
         }
-        Ok(Self::of("Azurite", address, process))
+        Ok(Self::of(name, address, process))
     }
 
     /// This program again, as a bare server that answers everything with these bytes: each answer
@@ -93,6 +136,7 @@ impl Subject {
             address,
             id: process.id(),
             _running: Running::Process { _process: process },
+            data: None,
         }
     }
 

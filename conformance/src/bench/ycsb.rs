@@ -128,6 +128,10 @@ pub(crate) async fn shapes(
     scale: &Scale,
 ) -> Result<(), Failure> {
     for shape in SHAPES {
+        let name = format!("YCSB {}", shape.name);
+        if !scale.wants(&name) {
+            continue;
+        }
         let mut measured = Vec::new();
         for target in [ours].into_iter().chain(peer) {
             let steps = shape.steps(target)?;
@@ -139,7 +143,7 @@ pub(crate) async fn shapes(
         };
         report.add(Section {
             suite,
-            name: format!("YCSB {}", shape.name),
+            name,
             measured,
             figures,
         })?;

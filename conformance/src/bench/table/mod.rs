@@ -4,11 +4,14 @@
 mod pages;
 mod requests;
 
+use std::net::SocketAddr;
+
 use crate::Failure;
 use crate::bench::Scale;
 use crate::bench::figures::{Figure, Limit, Report, Section};
-use crate::bench::load::Operation;
+use crate::bench::load::{Dialect, Operation};
 use crate::bench::subject::{self, Subject};
+use crate::bench::template::{Key, Sender};
 use crate::bench::workload::{self, Row, Target};
 use crate::bench::ycsb;
 
@@ -56,10 +59,46 @@ pub(crate) async fn run(report: &mut Report, scale: &Scale) -> Result<(), Failur
     }
     ours.subject.quiet().await?;
     workload::points(report, SUITE, (&ours, Some(&azurite)), ROWS, scale).await?;
-    beside_core(report, scale)?;
+    if scale.wants(INSERT) {
+        beside_core(report, scale)?;
+    }
     ycsb::shapes(report, SUITE, (&ours, Some(&azurite)), scale).await?;
     drop(azurite);
-    pages(report, &ours.subject, scale).await
+    match scale.wants(PAGES) {
+        true => pages(report, &ours.subject, scale).await,
+        false => Ok(()),
+    }
+}
+
+const PAGES: &str = "pages of a large table beside those of a small one";
+
+/// Makes the table that the requests are about.
+pub(crate) async fn create(address: SocketAddr) -> Result<(), Failure> {
+    pages::create(address, TABLE).await
+}
+
+/// The requests with all entities under one PartitionKey.
+pub(crate) fn one_partition() -> Dialect {
+    Dialect {
+        key: |item| Key {
+            partition: 0,
+            row: item,
+        },
+        ..requests::dialect(TABLE)
+    }
+}
+
+/// A request for an entity that does not exist.
+pub(crate) fn not_there() -> (&'static str, Vec<u8>) {
+    let missing = Key {
+        partition: 1,
+        row: 0,
+    };
+    let mut read = requests::dialect(TABLE).read;
+    (
+        "read of nothing",
+        read.fill(missing, Sender::default()).to_vec(),
+    )
 }
 
 /// How many of the core's own inserts are left above it.
@@ -109,7 +148,7 @@ async fn pages(report: &mut Report, subject: &Subject, scale: &Scale) -> Result<
     }
     report.add(Section {
         suite: SUITE,
-        name: "pages of a large table beside those of a small one".to_owned(),
+        name: PAGES.to_owned(),
         measured: Vec::new(),
         figures,
     })
