@@ -80,7 +80,7 @@ pub(crate) async fn run(report: &mut Report, scale: &Scale) -> Result<(), Failur
     let ours = Target::new(subject, dialect);
     ours.fill().await?;
     ours.subject.quiet().await?;
-    let cassandra = match cassandra().await {
+    let cassandra = match cassandra(scale).await {
         Ok(cassandra) => Some(cassandra),
         Err(why) => {
             writeln!(std::io::stdout(), "cql: without Cassandra beside it: {why}")?;
@@ -93,11 +93,12 @@ pub(crate) async fn run(report: &mut Report, scale: &Scale) -> Result<(), Failur
 }
 
 /// The peer, where Maven and Java can bring it.
-async fn cassandra() -> Result<Target, Failure> {
+async fn cassandra(scale: &Scale) -> Result<Target, Failure> {
     let subject = Subject::cassandra()?;
     let dialect = prepare(subject.address).await?;
     let target = Target::new(subject, dialect);
     target.fill().await?;
+    target.warm_up(scale).await?;
     Ok(target)
 }
 

@@ -37,6 +37,8 @@ use crate::bench::figures::Report;
 pub(crate) struct Scale {
     rounds: u32,
     round: Duration,
+    /// Of each operation, for peers.
+    warm_up: Duration,
     small_table: u64,
     large_table: u64,
     pages: u64,
@@ -53,6 +55,7 @@ impl Scale {
 const FULL: Scale = Scale {
     rounds: 3,
     round: Duration::from_secs(4),
+    warm_up: Duration::from_secs(10),
     small_table: 10_000,
     large_table: 1_000_000,
     pages: 500,
@@ -62,6 +65,7 @@ const FULL: Scale = Scale {
 const QUICK: Scale = Scale {
     rounds: 2,
     round: Duration::from_secs(1),
+    warm_up: Duration::from_secs(3),
     small_table: 10_000,
     large_table: 50_000,
     pages: 200,

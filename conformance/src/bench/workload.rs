@@ -69,6 +69,21 @@ impl Target {
         Ok(())
     }
 
+    /// Lets a server that compiles itself while it runs do so before anything is measured.
+    pub(crate) async fn warm_up(&self, scale: &Scale) -> Result<(), Failure> {
+        let operations = [
+            Operation::Read,
+            Operation::Insert,
+            Operation::Update,
+            Operation::Range,
+        ];
+        for operation in operations {
+            let steps = self.steps(operation);
+            self.load(Pace::Answers, scale.warm_up, steps).await?;
+        }
+        Ok(())
+    }
+
     /// Operations of one kind, for ever.
     fn steps(&self, operation: Operation) -> Arc<Steps> {
         let (next, random) = (Arc::clone(&self.next), Random::default());

@@ -57,6 +57,7 @@ pub(crate) async fn run(report: &mut Report, scale: &Scale) -> Result<(), Failur
         pages::create(target.subject.address, TABLE).await?;
         target.fill().await?;
     }
+    azurite.warm_up(scale).await?;
     ours.subject.quiet().await?;
     workload::points(report, SUITE, (&ours, Some(&azurite)), ROWS, scale).await?;
     if scale.wants(INSERT) {
