@@ -22,7 +22,7 @@ use crate::bench::{cql, mongo, table};
 const BASELINE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/expected/instructions.json");
 /// By how much a count may differ from what is committed, in percent: less is noise of hash seeds
 /// and of when timers fire, also to the better, so that the baseline stays true.
-const TOLERANCE: f64 = 10.0;
+const TOLERANCE: u64 = 10;
 /// Requests that nobody counts: the first of each kind fill caches.
 const WARM_UP: u64 = 20;
 const COUNTED: u64 = 100;
@@ -71,8 +71,7 @@ fn compare(counted: &Counts, expected: &Counts) -> Result<usize, Failure> {
         .chain(expected.keys().filter(|name| !counted.contains_key(*name)))
     {
         let [now, before] = [counted, expected].map(|all| all.get(name).copied());
-        let change = change(now, before);
-        let verdict = match change.is_some_and(|change| change.abs() <= TOLERANCE) {
+        let verdict = match is_near(now, before) {
             true => "",
             false => {
                 different += 1;
@@ -80,7 +79,7 @@ fn compare(counted: &Counts, expected: &Counts) -> Result<usize, Failure> {
             }
         };
         let shown = |count: Option<u64>| count.map_or("none".to_owned(), |it| it.to_string());
-        let change = change.map_or(String::new(), |change| format!("{change:+.1} %"));
+        let change = change(now, before).map_or(String::new(), |change| format!("{change:+.1} %"));
         writeln!(
             out,
             "{name:<28} {:>9} instructions, committed {:>9} {change}{verdict}",
@@ -89,6 +88,13 @@ fn compare(counted: &Counts, expected: &Counts) -> Result<usize, Failure> {
         )?;
     }
     Ok(different)
+}
+
+fn is_near(now: Option<u64>, before: Option<u64>) -> bool {
+    let (Some(now), Some(before)) = (now, before) else {
+        return false;
+    };
+    now.abs_diff(before).saturating_mul(100) <= before.saturating_mul(TOLERANCE)
 }
 
 /// In percent.

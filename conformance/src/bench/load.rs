@@ -1,8 +1,8 @@
 //! A load on one server over 16 connections: as fast as answers come, or at a fixed rate.
 //!
-//! At a fixed rate every request has a moment at which it is due, and its latency counts from there,
-//! also if it had to wait for the answers before it: a server that stalls is not asked less often,
-//! and what the stall costs is not left out (no coordinated omission).
+//! At a fixed rate every request has a moment at which it is due, and its latency counts from
+//! there, also if it had to wait for the answers before it: a server that stalls is not asked less
+//! often, and what the stall costs is not left out (no coordinated omission).
 
 use std::net::SocketAddr;
 use std::sync::Arc;

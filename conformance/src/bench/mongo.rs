@@ -1,5 +1,5 @@
-//! MongoDB's wire protocol as a driver speaks it: OP_MSG with a session, and with a transaction number
-//! in writes, which drivers send so that they may send them twice.
+//! MongoDB's wire protocol as a driver speaks it: OP_MSG with a session, and with a transaction
+//! number in writes, which drivers send so that they may send them twice.
 
 use bson::spec::BinarySubtype;
 use bson::{Binary, Document, Timestamp, doc};

@@ -177,8 +177,8 @@ impl Subject {
     }
 }
 
-/// The process with this number and those that it started, with what `/proc` says of each behind its
-/// name, which is in parentheses and may hold anything.
+/// The process with this number and those that it started, with what `/proc` says of each behind
+/// its name, which is in parentheses and may hold anything.
 fn tree(root: u32) -> Result<HashMap<u32, String>, Failure> {
     let mut parents: HashMap<u32, (u32, String)> = HashMap::new();
     for entry in fs::read_dir("/proc")? {

@@ -1,5 +1,5 @@
-//! The shapes of the Yahoo! Cloud Serving Benchmark, A to F: ten fields of 100 bytes, keys by Zipf's
-//! law.
+//! The shapes of the Yahoo! Cloud Serving Benchmark, A to F: ten fields of 100 bytes, keys by
+//! Zipf's law.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
