@@ -43,8 +43,11 @@ pub fn example(name: &str) -> Result<PathBuf, Error> {
 /// Builds a program with the profile of the running test, into the same target folder.
 fn build([kind, name]: [&str; 2]) -> Result<PathBuf, Error> {
     let executable = env::current_exe().map_err(Error::io("finding the test's own executable"))?;
-    // <target>/<profile>/deps/<test> or <target>/<profile>/examples/<example>
-    let output = executable.ancestors().nth(2).unwrap_or(Path::new(""));
+    // <target>/<profile>/<program>, or in the folders deps or examples there
+    let mut output = executable.parent().unwrap_or(Path::new(""));
+    if output.ends_with("deps") || output.ends_with("examples") {
+        output = output.parent().unwrap_or(output);
+    }
     let profile = match output.file_name().and_then(|name| name.to_str()) {
         None | Some("debug") => "dev",
         Some(name) => name,

@@ -162,8 +162,20 @@ pub fn node_packages(folder: &str) -> Result<PathBuf, Error> {
     Ok(packages.join("node_modules"))
 }
 
+/// A folder with the jars of what the `pom.xml` of a client's folder names. Needs Maven.
+pub fn java_packages(folder: &str) -> Result<PathBuf, Error> {
+    let manifest = source(folder).join("pom.xml");
+    installed("java", &[&manifest], "", |target| {
+        let mut maven = Command::new("mvn");
+        maven.args(["-q", "-B", "dependency:copy-dependencies", "-f"]);
+        maven.arg(&manifest);
+        maven.arg(format!("-DoutputDirectory={}", target.display()));
+        run(&mut maven)
+    })
+}
+
 /// A folder of a client.
-fn source(folder: &str) -> PathBuf {
+pub fn source(folder: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("clients")
         .join(folder)

@@ -36,6 +36,14 @@ impl Server {
         Self::launch(command.arg("serve").args(options), None)
     }
 
+    /// Starts `tessera serve` through another program, such as one that counts or traces.
+    pub fn start_under(wrapper: &[&str], options: &[&str]) -> Result<Self, Error> {
+        let (program, arguments) = wrapper.split_first().unwrap_or((&"env", &[]));
+        let mut command = Command::new(program);
+        command.args(arguments).arg(binary::path()?);
+        Self::launch(command.arg("serve").args(options), None)
+    }
+
     /// Starts a server that keeps its data in this folder.
     pub fn start_on(data: &Path, options: &[&str]) -> Result<Self, Error> {
         let mut command = Command::new(binary::path()?);

@@ -1,6 +1,6 @@
 //! How fast the core inserts entities by itself: what the Table front end is measured against.
 //!
-//! `conformance/examples/table_bench` runs it as a child. Sixteen tasks insert items of 1 KB into a
+//! `tessera-conformance bench table` runs it as a child. Sixteen tasks insert items of 1 KB into a
 //! container like that of a table, each answered after a sync. The argument is the time in
 //! milliseconds; the output is the number of inserts per second.
 

@@ -10,6 +10,11 @@ pub(crate) const MAX_BATCH_BYTES: usize = 16 * 1024 * 1024;
 /// How many documents the first batch has if the client does not say.
 pub(crate) const FIRST_BATCH: usize = 101;
 
+/// The type and the name of an element of an array, at most.
+const ELEMENT_BYTES: usize = 24;
+/// What a reply has besides documents and the name of its collection, what completes it included.
+const FRAME_BYTES: usize = 320;
+
 /// An array of documents that is being written.
 #[derive(Debug)]
 pub(crate) struct Batch {
@@ -46,6 +51,7 @@ impl Batch {
 
     /// Adds a document that is BSON already.
     pub(crate) fn push_raw(&mut self, document: &[u8]) {
+        self.elements.reserve(document.len() + ELEMENT_BYTES);
         self.elements.push(ElementType::EmbeddedDocument as u8);
         push_decimal(&mut self.elements, self.count);
         self.elements.push(0);
@@ -60,7 +66,7 @@ impl Batch {
             Turn::First => b"firstBatch\0",
             Turn::Next => b"nextBatch\0",
         };
-        let mut cursor = Frame::begin(self.elements.len() + namespace.len() + 96);
+        let mut cursor = Frame::begin(self.elements.len() + namespace.len() + FRAME_BYTES);
         cursor.element(ElementType::EmbeddedDocument, b"cursor\0");
         let inner = cursor.open();
         cursor.element(ElementType::Array, name);

@@ -3,6 +3,7 @@
 //! A packet is read into one buffer and answered with one write. Malformed bytes get an error where
 //! a reply is possible, and end this connection.
 
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI32, Ordering};
 
@@ -68,10 +69,14 @@ struct Served {
 
 impl Served {
     async fn run(&mut self) -> Ended {
+        // One wait for all requests: to begin and end one costs a lock each time.
+        let mut shutdown = self.shutdown.clone();
+        let mut stopping = pin!(shutdown.requested());
         loop {
             let packet = tokio::select! {
+                biased;
+                () = &mut stopping => return Ended("the server is stopping"),
                 packet = read_packet(self.stream.as_mut(), &mut self.input) => packet,
-                () = self.shutdown.requested() => return Ended("the server is stopping"),
             };
             let (header, packet) = match packet {
                 Ok(packet) => packet,

@@ -98,7 +98,7 @@ pub(crate) async fn answer(service: &Service, session: &mut Session, asked: &Ask
             let message = "Failing command via 'failCommand' failpoint";
             Err(Failure::new(code, message))
         }
-        None => run(service, session, (command, request), asked.packet).await,
+        None => run(service, session, (command, request), (asked.packet, began)).await,
     };
     let took = began.elapsed();
     service.counters.ran(command.name, outcome.is_err(), took);
@@ -155,7 +155,7 @@ async fn run(
     service: &Service,
     session: &mut Session,
     (command, request): (&'static Command, &Request<'_>),
-    packet: &Bytes,
+    (packet, began): (&Bytes, Instant),
 ) -> Result<Reply> {
     rules::check(command, request)?;
     access::check(service, session, (command, request)).await?;
@@ -171,7 +171,7 @@ async fn run(
         id: service.connections.next_operation(),
         name: command.name,
         body: packet.slice_ref(request.body.as_bytes()),
-        began: Instant::now(),
+        began,
         session: key,
         killed: false,
     });

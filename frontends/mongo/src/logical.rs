@@ -5,6 +5,7 @@
 //! session of another.
 
 use std::fmt;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use bson::spec::{BinarySubtype, ElementType};
@@ -122,6 +123,9 @@ const LSID: &[Field] = &[
 impl SessionId {
     /// Reads `{ id: UUID }`.
     pub(crate) fn parse(document: &RawDocument) -> Result<Self> {
+        if let Some(id) = Self::plain(document) {
+            return Ok(id);
+        }
         let fields = Fields::of_document("lsid", document, LSID)?;
         let Some(RawBsonRef::Binary(id)) = fields.get("id") else {
             return Err(not_a_uuid().into());
@@ -132,6 +136,21 @@ impl SessionId {
         }
         let id = id.bytes.try_into().map_err(|_| not_a_uuid())?;
         Ok(Self(id))
+    }
+
+    /// The number in a document that is nothing but `{ id: UUID }`, as every client sends it.
+    fn plain(document: &RawDocument) -> Option<Self> {
+        let mut elements = document.iter_elements();
+        let (id, None) = (elements.next()?.ok()?, elements.next()) else {
+            return None;
+        };
+        match id.value().ok()? {
+            RawBsonRef::Binary(value) if id.key() == "id" => {
+                let bytes = value.bytes.try_into().ok()?;
+                (value.subtype == BinarySubtype::Uuid).then_some(Self(bytes))
+            }
+            _ => None,
+        }
     }
 
     /// A number that nobody had before.
@@ -163,9 +182,15 @@ impl SessionKey {
 }
 
 impl Owner {
-    /// The owner of this name, `user@database`; empty for who has not said.
+    /// The owner of this name, `user@database`.
     pub(crate) fn of(user: &str) -> Self {
         Self(Sha256::digest(user).into())
+    }
+
+    /// Who has not said who they are. Every request asks for its owner, so it is hashed once.
+    pub(crate) fn nobody() -> Self {
+        static NOBODY: OnceLock<Owner> = OnceLock::new();
+        *NOBODY.get_or_init(|| Self::of(""))
     }
 }
 

@@ -144,7 +144,7 @@ impl Login {
     /// The owner of the sessions that are used over this connection.
     pub(crate) fn owner(&self) -> Owner {
         let identity = self.identity.as_ref();
-        identity.map_or_else(|| Owner::of(""), |identity| identity.owner)
+        identity.map_or_else(Owner::nobody, |identity| identity.owner)
     }
 }
 

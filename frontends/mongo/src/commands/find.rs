@@ -79,12 +79,19 @@ pub(crate) struct Delivery {
 }
 
 async fn run(service: &Service, session: &mut Session, request: &Request<'_>) -> Result<Reply> {
-    if request.database == config::DATABASE
-        && let Some(reply) = find_computed(service, request).await?
+    if request.database != config::DATABASE
+        && let Some(reply) = fast::find(service, session, request).await?
     {
         return Ok(reply);
     }
-    if let Some(reply) = fast::find(service, session, request).await? {
+    // Apart, so that a look-up by `_id` does not carry the room that any other query needs.
+    Box::pin(find(service, session, request)).await
+}
+
+async fn find(service: &Service, session: &mut Session, request: &Request<'_>) -> Result<Reply> {
+    if request.database == config::DATABASE
+        && let Some(reply) = find_computed(service, request).await?
+    {
         return Ok(reply);
     }
     let namespace = Namespace::new(request.database, request.collection()?)?;

@@ -3,22 +3,25 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
+use super::requests::{self, GROUP, PARTITION_KEYS};
 use crate::Failure;
-use crate::client::{self, Answer, Connection, Done};
-use crate::template::{GROUP, Key, PARTITION_KEYS, Template};
+use crate::bench::load::{self, Connection, Operation, Pace};
+use crate::bench::template::{Key, Sender, Template};
+use crate::bench::wire;
+use crate::bench::workload;
 
 /// What is asked for.
 #[derive(Clone, Copy, PartialEq)]
-pub(crate) enum Page {
+pub(super) enum Page {
     Whole,
     Partition,
     PartitionRange,
     RowRange,
 }
 
-pub(crate) const PAGES: [Page; 4] = [
+pub(super) const PAGES: [Page; 4] = [
     Page::Whole,
     Page::Partition,
     Page::PartitionRange,
@@ -26,7 +29,7 @@ pub(crate) const PAGES: [Page; 4] = [
 ];
 
 impl Page {
-    pub(crate) fn name(self) -> &'static str {
+    pub(super) fn name(self) -> &'static str {
         match self {
             Self::Whole => "page of the whole table",
             Self::Partition => "page of a PartitionKey",
@@ -61,51 +64,50 @@ impl Page {
 }
 
 /// Fills a new table with so many entities.
-pub(crate) async fn fill(address: SocketAddr, table: &str, entities: u64) -> Result<Done, Failure> {
+pub(super) async fn fill(address: SocketAddr, table: &str, entities: u64) -> Result<(), Failure> {
+    const LONGEST: Duration = Duration::from_secs(1_800);
     create(address, table).await?;
     let next = AtomicU64::new(0);
-    let keys = move || {
-        let row = next.fetch_add(GROUP, Ordering::Relaxed);
-        (row < entities).then_some(loaded(row))
+    let steps = move || {
+        let group = next.fetch_add(1, Ordering::Relaxed);
+        let more = group * GROUP < entities;
+        more.then_some(workload::step(Operation::Insert, group))
     };
-    let mut done = client::load(
-        address,
-        &Template::insert_group(address, table),
-        Arc::new(keys),
-    )
-    .await?;
-    done.requests = u32::try_from(entities)?;
-    Ok(done)
-}
-
-/// The entity with this RowKey, as [`fill`] wrote it.
-pub(crate) fn loaded(row: u64) -> Key {
-    let partition = row / GROUP % PARTITION_KEYS;
-    Key { partition, row }
-}
-
-pub(crate) async fn create(address: SocketAddr, table: &str) -> Result<(), Failure> {
-    let mut connection = Connection::open(address).await?;
-    let mut create = Template::create(address, table);
-    connection.exchange(&mut create, loaded(0)).await?;
+    let dialect = requests::group_dialect(table);
+    load::load(address, &dialect, Pace::Answers, LONGEST, Arc::new(steps)).await?;
     Ok(())
 }
 
+pub(super) async fn create(address: SocketAddr, table: &str) -> Result<(), Failure> {
+    let mut connection = Connection::open(address, &requests::dialect(table)).await?;
+    ask(&mut connection, requests::create(table)).await?;
+    Ok(())
+}
+
+/// Sends a request without keys; its answer must be as expected.
+async fn ask(connection: &mut Connection, mut request: Template) -> Result<&[u8], Failure> {
+    let bytes = request.fill(Key::default(), Sender::default()).to_vec();
+    let answer = connection.ask(&bytes).await?;
+    match (request.expected)(answer) {
+        true => Ok(answer),
+        false => Err(load::unexpected(answer)),
+    }
+}
+
 /// The median latency of a page in each table, in milliseconds, asked by turns.
-pub(crate) async fn latencies(
+pub(super) async fn latencies(
     address: SocketAddr,
     page: Page,
     tables: [&'static str; 2],
     rounds: u64,
 ) -> Result<[f64; 2], Failure> {
     let mut readers = tables.map(|table| Reader {
-        address,
         table,
         page,
         position: String::new(),
         latencies_ms: Vec::new(),
     });
-    let mut connection = Connection::open(address).await?;
+    let mut connection = Connection::open(address, &requests::dialect("")).await?;
     for round in 0..rounds {
         for reader in &mut readers {
             reader.read(&mut connection, round).await?;
@@ -120,7 +122,6 @@ pub(crate) async fn latencies(
 
 /// Reads one page after the other of one table.
 struct Reader {
-    address: SocketAddr,
     table: &'static str,
     page: Page,
     /// Where the walk over the whole table is, as parameters of the next request.
@@ -135,29 +136,31 @@ impl Reader {
         if !filter.is_empty() {
             query += &format!("&$filter={}", encoded(&filter));
         }
-        let mut request = Template::page(self.address, self.table, &query);
+        let request = requests::page(self.table, &query);
         let start = Instant::now();
-        let answer = connection.exchange(&mut request, loaded(0)).await?;
+        let answer = ask(connection, request).await?;
         self.latencies_ms
             .push(start.elapsed().as_secs_f64() * 1_000.0);
-        let entities = answer.body.windows(8).filter(|it| *it == b"\"RowKey\"");
+        let entities = answer.windows(8).filter(|it| *it == b"\"RowKey\"");
         let (entities, expected) = (entities.count(), self.page.entities());
         if entities != expected {
             return Err(format!("{query}: {entities} entities, not {expected}").into());
         }
         if self.page == Page::Whole {
-            self.position = continuation(&answer);
+            self.position = continuation(answer);
         }
         Ok(())
     }
 }
 
 /// What the next page is asked for with; nothing at the end, where the walk begins again.
-fn continuation(answer: &Answer<'_>) -> String {
+fn continuation(answer: &[u8]) -> String {
     ["NextPartitionKey", "NextRowKey"]
         .iter()
         .filter_map(|name| {
-            let value = answer.header(&format!("x-ms-continuation-{name}"))?;
+            let name_sent = format!("x-ms-continuation-{name}");
+            let mut lines = answer.split(|byte| *byte == b'\n');
+            let value = lines.find_map(|line| wire::http_header(line, &name_sent))?;
             Some(format!("&{name}={}", encoded(value)))
         })
         .collect()

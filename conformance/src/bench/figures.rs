@@ -1,0 +1,227 @@
+//! What was measured: rows of each server, ratios between them with their limits; as text and JSON.
+
+use std::io::Write as _;
+
+use hdrhistogram::Histogram;
+use serde_json::{Value, json};
+
+use crate::Failure;
+
+/// One workload on one server.
+#[derive(Clone, Debug)]
+pub(crate) struct Measured {
+    pub(crate) subject: &'static str,
+    pub(crate) per_second: f64,
+    /// At 50, 99 and 99.9 percent.
+    pub(crate) latencies_ms: [f64; 3],
+    /// Time of the server's processors for each request: seconds for a million of them.
+    pub(crate) processor_us: f64,
+    pub(crate) memory_mb: f64,
+}
+
+impl Measured {
+    /// The latencies that are shown.
+    pub(crate) fn percentiles_ms(latencies_ns: &Histogram<u64>) -> [f64; 3] {
+        [0.5, 0.99, 0.999].map(|quantile| milliseconds(latencies_ns.value_at_quantile(quantile)))
+    }
+
+    /// The better of two rounds: a shared machine only ever makes one slower.
+    pub(crate) fn better(self, other: Self) -> Self {
+        let processor_us = self.processor_us.min(other.processor_us);
+        let faster = match self.per_second >= other.per_second {
+            true => self,
+            false => other,
+        };
+        Self {
+            processor_us,
+            ..faster
+        }
+    }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "shown with few digits")]
+fn milliseconds(nanoseconds: u64) -> f64 {
+    nanoseconds as f64 / 1_000_000.0
+}
+
+/// What a ratio must be.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Limit {
+    AtLeast(f64),
+    AtMost(f64),
+}
+
+impl Limit {
+    fn met(self, ratio: f64) -> bool {
+        match self {
+            Self::AtLeast(limit) => ratio >= limit,
+            Self::AtMost(limit) => ratio <= limit,
+        }
+    }
+
+    fn text(self) -> String {
+        match self {
+            Self::AtLeast(limit) => format!("at least {limit}"),
+            Self::AtMost(limit) => format!("at most {limit}"),
+        }
+    }
+}
+
+/// One value beside another.
+#[derive(Clone, Debug)]
+pub(crate) struct Figure {
+    pub(crate) name: &'static str,
+    pub(crate) value: String,
+    pub(crate) beside: String,
+    pub(crate) ratio: f64,
+    /// None: it is only shown.
+    pub(crate) limit: Option<Limit>,
+}
+
+impl Figure {
+    fn met(&self) -> bool {
+        self.limit.is_none_or(|limit| limit.met(self.ratio))
+    }
+}
+
+/// One workload.
+#[derive(Clone, Debug)]
+pub(crate) struct Section {
+    pub(crate) suite: &'static str,
+    pub(crate) name: String,
+    pub(crate) measured: Vec<Measured>,
+    pub(crate) figures: Vec<Figure>,
+}
+
+impl Section {
+    pub(crate) fn print(&self) -> Result<(), Failure> {
+        let mut out = std::io::stdout().lock();
+        writeln!(out, "{}: {}", self.suite, self.name)?;
+        for row in &self.measured {
+            let [half, most, all] = row.latencies_ms;
+            writeln!(
+                out,
+                "  {:<13} {:>9.0}/s  p50 {half:>7.3} ms  p99 {most:>7.3} ms  p99.9 {all:>7.3} ms  \
+                 {:>6.1} s CPU per million  {:>6.1} MB",
+                row.subject, row.per_second, row.processor_us, row.memory_mb
+            )?;
+        }
+        for figure in &self.figures {
+            let limit = figure.limit.map_or("no limit".to_owned(), Limit::text);
+            let verdict = if figure.met() { "" } else { "  MISSED" };
+            writeln!(
+                out,
+                "  {:<22} {:<18} beside {:<28} ratio {:>6.2} ({limit}){verdict}",
+                figure.name, figure.value, figure.beside, figure.ratio
+            )?;
+        }
+        Ok(())
+    }
+
+    fn json(&self) -> Value {
+        let measured = self.measured.iter().map(|row| {
+            let [half, most, all] = row.latencies_ms;
+            json!({
+                "subject": row.subject,
+                "per_second": row.per_second,
+                "p50_ms": half,
+                "p99_ms": most,
+                "p99_9_ms": all,
+                "cpu_seconds_per_million": row.processor_us,
+                "memory_mb": row.memory_mb,
+            })
+        });
+        let figures = self.figures.iter().map(|figure| {
+            json!({
+                "name": figure.name,
+                "value": figure.value,
+                "beside": figure.beside,
+                "ratio": figure.ratio,
+                "limit": figure.limit.map(Limit::text),
+                "met": figure.met(),
+            })
+        });
+        json!({
+            "suite": self.suite,
+            "workload": self.name,
+            "measured": measured.collect::<Value>(),
+            "figures": figures.collect::<Value>(),
+        })
+    }
+}
+
+/// Everything that a run measured.
+#[derive(Debug, Default)]
+pub(crate) struct Report {
+    pub(crate) sections: Vec<Section>,
+    /// What another program measured and found beyond its limits.
+    pub(crate) missed_elsewhere: bool,
+}
+
+impl Report {
+    /// Prints a section and keeps it.
+    pub(crate) fn add(&mut self, section: Section) -> Result<(), Failure> {
+        section.print()?;
+        self.sections.push(section);
+        Ok(())
+    }
+
+    /// How many figures miss their limits.
+    pub(crate) fn missed(&self) -> usize {
+        let figures = self.sections.iter().flat_map(|section| &section.figures);
+        let own = figures.filter(|figure| !figure.met()).count();
+        own + usize::from(self.missed_elsewhere)
+    }
+
+    pub(crate) fn json(&self) -> Value {
+        let sections = self.sections.iter().map(Section::json);
+        json!({
+            "processors": std::thread::available_parallelism().map_or(0, usize::from),
+            "kernel": std::fs::read_to_string("/proc/version").unwrap_or_default().trim(),
+            "workloads": sections.collect::<Value>(),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn figure(ratio: f64, limit: Option<Limit>) -> Figure {
+        Figure {
+            name: "throughput",
+            value: "1/s".to_owned(),
+            beside: "2/s".to_owned(),
+            ratio,
+            limit,
+        }
+    }
+
+    #[test]
+    fn a_limit_is_met_on_its_own_side_only() {
+        for (ratio, limit, met) in [
+            (0.5, Some(Limit::AtLeast(0.5)), true),
+            (0.49, Some(Limit::AtLeast(0.5)), false),
+            (2.5, Some(Limit::AtMost(2.5)), true),
+            (2.51, Some(Limit::AtMost(2.5)), false),
+            (f64::NAN, Some(Limit::AtMost(2.5)), false),
+            (f64::NAN, None, true),
+        ] {
+            assert_eq!(figure(ratio, limit).met(), met, "{ratio} {limit:?}");
+        }
+    }
+
+    #[test]
+    fn the_better_round_has_the_rate_of_one_and_the_cost_of_the_other() {
+        let round = |per_second, processor_us| Measured {
+            subject: "tessera",
+            per_second,
+            latencies_ms: [per_second; 3],
+            processor_us,
+            memory_mb: 1.0,
+        };
+        let better = round(10.0, 5.0).better(round(9.0, 4.0));
+        assert_eq!((better.per_second, better.processor_us), (10.0, 4.0));
+        assert_eq!(better.latencies_ms, [10.0; 3]);
+    }
+}

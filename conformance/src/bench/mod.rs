@@ -1,0 +1,165 @@
+//! How fast the server is: beside a bare server that sends the same bytes, beside other servers of
+//! the same protocol, beside the core and the engine below.
+//!
+//! One client with 16 kept connections loads each server in turn with the same requests, written
+//! beforehand. Our server syncs each write to disk before it answers. The best of the rounds
+//! counts, because a shared machine only ever makes one slower.
+
+mod core;
+mod cql;
+pub(crate) mod echo;
+mod figures;
+pub(crate) mod instructions;
+mod keys;
+mod load;
+mod mongo;
+mod subject;
+mod svg;
+mod table;
+mod template;
+mod wire;
+mod workload;
+mod ycsb;
+
+use std::fs;
+use std::future::Future;
+use std::path::PathBuf;
+use std::pin::Pin;
+use std::time::Duration;
+
+use clap::{Arg, ArgAction, ArgMatches, value_parser};
+
+use crate::Failure;
+use crate::bench::figures::Report;
+
+/// How much is measured.
+#[derive(Debug)]
+pub(crate) struct Scale {
+    rounds: u32,
+    round: Duration,
+    /// Of each operation, for peers.
+    warm_up: Duration,
+    small_table: u64,
+    large_table: u64,
+    pages: u64,
+    /// Only workloads whose name has this in it: a profiler wants one thing at a time.
+    only: String,
+}
+
+impl Scale {
+    fn wants(&self, workload: &str) -> bool {
+        workload.contains(&self.only)
+    }
+}
+
+const FULL: Scale = Scale {
+    rounds: 3,
+    round: Duration::from_secs(4),
+    warm_up: Duration::from_secs(10),
+    small_table: 10_000,
+    large_table: 1_000_000,
+    pages: 500,
+    only: String::new(),
+};
+
+const QUICK: Scale = Scale {
+    rounds: 2,
+    round: Duration::from_secs(1),
+    warm_up: Duration::from_secs(3),
+    small_table: 10_000,
+    large_table: 50_000,
+    pages: 200,
+    only: String::new(),
+};
+
+type Running<'a> = Pin<Box<dyn Future<Output = Result<(), Failure>> + 'a>>;
+
+/// What is measured together. Adding a suite is its file and its row in [`SUITES`].
+struct Suite {
+    name: &'static str,
+    run: for<'a> fn(&'a mut Report, &'a Scale) -> Running<'a>,
+}
+
+const SUITES: &[Suite] = &[
+    Suite {
+        name: "mongo",
+        run: |report, scale| Box::pin(mongo::run(report, scale)),
+    },
+    Suite {
+        name: "cql",
+        run: |report, scale| Box::pin(cql::run(report, scale)),
+    },
+    Suite {
+        name: "table",
+        run: |report, scale| Box::pin(table::run(report, scale)),
+    },
+    Suite {
+        name: "core",
+        run: |report, _| Box::pin(std::future::ready(core::run(report))),
+    },
+];
+
+const ALL: &str = "all";
+
+pub(crate) fn arguments() -> Vec<Arg> {
+    let file = |name, help| {
+        Arg::new(name)
+            .long(name)
+            .value_name("FILE")
+            .value_parser(value_parser!(PathBuf))
+            .help(help)
+    };
+    let names = SUITES.iter().map(|suite| suite.name).chain([ALL]);
+    vec![
+        Arg::new("SUITE")
+            .default_value(ALL)
+            .value_parser(names.collect::<Vec<_>>())
+            .help("What to measure"),
+        Arg::new("quick")
+            .long("quick")
+            .action(ArgAction::SetTrue)
+            .help("Shorter rounds and fewer items: at most two minutes for a suite"),
+        Arg::new("only")
+            .long("only")
+            .value_name("TEXT")
+            .default_value("")
+            .hide_default_value(true)
+            .help("Only the workloads whose name has this text in it"),
+        file("json", "Write all figures there"),
+        file("svg", "Draw throughput and processor time there"),
+    ]
+}
+
+/// Fails if a figure misses its limit.
+pub(crate) fn command(matches: &ArgMatches) -> Result<(), Failure> {
+    let chosen = matches.get_one::<String>("SUITE").ok_or("no suite")?;
+    let mut scale = match matches.get_flag("quick") {
+        true => QUICK,
+        false => FULL,
+    };
+    scale.only = matches
+        .get_one::<String>("only")
+        .cloned()
+        .unwrap_or_default();
+    // One thread for the client: it must leave the processors to the servers.
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?;
+    let mut report = Report::default();
+    for suite in SUITES {
+        if chosen == ALL || chosen == suite.name {
+            runtime.block_on((suite.run)(&mut report, &scale))?;
+        }
+    }
+    if let Some(file) = matches.get_one::<PathBuf>("json") {
+        fs::write(file, format!("{:#}\n", report.json()))?;
+    }
+    if let Some(file) = matches.get_one::<PathBuf>("svg") {
+        fs::write(file, svg::chart(&report.sections))?;
+    }
+    match report.missed() {
+        0 => Ok(()),
+        1 => Err("a figure misses its limit".into()),
+        more => Err(format!("{more} figures miss their limits").into()),
+    }
+}

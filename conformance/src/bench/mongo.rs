@@ -1,0 +1,177 @@
+//! MongoDB's wire protocol as a driver speaks it: OP_MSG with a session, and with a transaction
+//! number in writes, which drivers send so that they may send them twice.
+
+use bson::spec::BinarySubtype;
+use bson::{Binary, Document, Timestamp, doc};
+
+use crate::Failure;
+use crate::bench::Scale;
+use crate::bench::figures::{Limit, Report};
+use crate::bench::load::{Dialect, Operation};
+use crate::bench::subject::Subject;
+use crate::bench::template::{Form, Key, Mark, Place, Sender, Source, Template};
+use crate::bench::wire::Wire;
+use crate::bench::workload::{self, RANGE, Row, Target};
+use crate::bench::ycsb;
+
+const SUITE: &str = "mongo";
+const COLLECTION: &str = "items";
+/// OP_MSG.
+const OP_CODE: u32 = 2013;
+/// Numbers that stand for others.
+const ITEM: i64 = 0x6d65_7469_6d65_7469;
+const END: i64 = 0x646e_6565_646e_6565;
+const NUMBER: i64 = 0x656e_6f65_656e_6f65;
+/// The session's id ends with the number of the connection.
+const SESSION: [u8; 16] = *b"tessera-sessions";
+const SESSION_END: &[u8] = b"sessions";
+
+const ROWS: &[Row] = &[
+    Row {
+        name: "find by _id",
+        operation: Operation::Read,
+        echo: [Some(Limit::AtMost(2.5)), Some(Limit::AtLeast(0.5))],
+        peer: None,
+    },
+    Row {
+        name: "insertOne",
+        operation: Operation::Insert,
+        echo: [None, None],
+        peer: None,
+    },
+    Row {
+        name: "updateOne by _id",
+        operation: Operation::Update,
+        echo: [None, None],
+        peer: None,
+    },
+    Row {
+        name: "find of 100 documents",
+        operation: Operation::Range,
+        echo: [None, None],
+        peer: None,
+    },
+];
+
+pub(crate) async fn run(report: &mut Report, scale: &Scale) -> Result<(), Failure> {
+    let data = tempfile::tempdir()?;
+    let ours = Target::new(Subject::tessera("mongo", data.path())?, dialect()?);
+    ours.fill().await?;
+    ours.subject.quiet().await?;
+    workload::points(report, SUITE, (&ours, None), ROWS, scale).await?;
+    ycsb::shapes(report, SUITE, (&ours, None), scale).await
+}
+
+pub(crate) fn dialect() -> Result<Dialect, Failure> {
+    let end = i64::try_from(RANGE)?;
+    let read =
+        doc! { "find": COLLECTION, "filter": { "_id": ITEM }, "limit": 1, "singleBatch": true };
+    let range = doc! {
+        "find": COLLECTION, "filter": { "_id": { "$gte": ITEM, "$lt": END } }, "batchSize": end + 1,
+    };
+    let insert = doc! { "insert": COLLECTION, "ordered": true, "documents": [item()] };
+    let update = doc! {
+        "update": COLLECTION, "ordered": true,
+        "updates": [{ "q": { "_id": ITEM }, "u": { "$set": { "field3": text('u') } } }],
+    };
+    Ok(Dialect {
+        wire: Wire::Mongo,
+        window: 1,
+        greeting: Vec::new(),
+        read: template(read, false, |answer| answer.len() > 1_000)?,
+        insert: template(insert, true, changed_one)?,
+        update: template(update, true, changed_one)?,
+        range: template(range, false, |answer| answer.len() > 100_000)?,
+        key: |item| Key {
+            partition: 0,
+            row: item,
+        },
+    })
+}
+
+/// What every client sends from time to time to see whether the server is there.
+pub(crate) fn hello() -> Result<(&'static str, Vec<u8>), Failure> {
+    let hello = doc! { "hello": 1, "helloOk": true };
+    let mut hello = template(hello, false, |_| true)?;
+    Ok((
+        "hello",
+        hello.fill(Key::default(), Sender::default()).to_vec(),
+    ))
+}
+
+/// Whether an answer says `n: 1`, as those of writes do.
+fn changed_one(answer: &[u8]) -> bool {
+    const ONE: &[u8] = b"\x10n\0\x01\0\0\0";
+    answer.windows(ONE.len()).any(|window| window == ONE)
+}
+
+/// Ten fields of 100 bytes.
+fn item() -> Document {
+    let mut item = doc! { "_id": ITEM };
+    for field in 0..10 {
+        item.insert(format!("field{field}"), text('v'));
+    }
+    item
+}
+
+fn text(letter: char) -> String {
+    letter.to_string().repeat(100)
+}
+
+/// A command with all that a driver adds to it.
+fn template(
+    mut command: Document,
+    writes: bool,
+    expected: fn(&[u8]) -> bool,
+) -> Result<Template, Failure> {
+    let id = Binary {
+        subtype: BinarySubtype::Uuid,
+        bytes: SESSION.to_vec(),
+    };
+    command.insert("lsid", doc! { "id": id });
+    if writes {
+        command.insert("txnNumber", NUMBER);
+    }
+    let time = Timestamp {
+        time: 1,
+        increment: 1,
+    };
+    let nobody = Binary {
+        subtype: BinarySubtype::Generic,
+        bytes: vec![0; 20],
+    };
+    let signature = doc! { "hash": nobody, "keyId": 0_i64 };
+    command.insert(
+        "$clusterTime",
+        doc! { "clusterTime": time, "signature": signature },
+    );
+    command.insert("$db", "bench");
+    let body = command.to_vec()?;
+    let length = u32::try_from(16 + 4 + 1 + body.len())?;
+    let mut bytes = Vec::new();
+    for field in [length, 0, 0, OP_CODE, 0] {
+        bytes.extend_from_slice(&field.to_le_bytes());
+    }
+    bytes.push(0);
+    bytes.extend_from_slice(&body);
+    let (item, end, number) = (ITEM.to_le_bytes(), END.to_le_bytes(), NUMBER.to_le_bytes());
+    let marks = [
+        mark(&item, Source::Row, 0),
+        mark(&end, Source::Row, RANGE),
+        mark(&number, Source::Sequence, 0),
+        mark(SESSION_END, Source::Connection, 0),
+    ];
+    Ok(Template::new(&bytes, &marks, expected).with_place(Wire::Mongo.slot_place()))
+}
+
+fn mark(text: &[u8], source: Source, plus: u64) -> Mark<'_> {
+    Mark {
+        text,
+        place: Place {
+            source,
+            plus,
+            form: Form::LittleEndian64,
+        },
+        step: 0,
+    }
+}

@@ -1,0 +1,263 @@
+//! The same requests to several servers by turns, and what they come to beside each other.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use crate::Failure;
+use crate::bench::Scale;
+use crate::bench::figures::{Figure, Limit, Measured, Report, Section};
+use crate::bench::keys::Random;
+use crate::bench::load::{self, Connection, Dialect, Done, Operation, Pace, Step, Steps};
+use crate::bench::subject::Subject;
+
+/// Items that reads and updates choose from.
+pub(crate) const STORED: u64 = 10_000;
+/// Items that a range has.
+pub(crate) const RANGE: u64 = 100;
+
+/// A server with what it is asked, and the items that it has.
+pub(crate) struct Target {
+    pub(crate) subject: Subject,
+    pub(crate) dialect: Dialect,
+    /// The number of the next item to insert.
+    next: Arc<AtomicU64>,
+}
+
+impl Target {
+    /// A server that holds nothing yet.
+    pub(crate) fn new(subject: Subject, dialect: Dialect) -> Self {
+        Self {
+            subject,
+            dialect,
+            next: Arc::default(),
+        }
+    }
+
+    /// A bare server with the answers of this one.
+    async fn echo(&self, operation: Operation, together: bool) -> Result<Self, Failure> {
+        let mut connection = Connection::open(self.subject.address, &self.dialect).await?;
+        let item = match operation {
+            Operation::Insert => self.next.fetch_add(1, Ordering::Relaxed),
+            Operation::Read | Operation::Update | Operation::Range => 0,
+        };
+        let answer = connection.exchange(operation, item).await?.to_vec();
+        let echo = Self {
+            subject: Subject::echo(self.dialect.wire, &answer, together)?,
+            dialect: self.dialect.clone(),
+            // What the bare server takes is stored nowhere.
+            next: Arc::new(AtomicU64::new(STORED)),
+        };
+        let mut connection = Connection::open(echo.subject.address, &echo.dialect).await?;
+        let echoed = connection.exchange(operation, item).await?.len();
+        match echoed == answer.len() {
+            true => Ok(echo),
+            false => Err("the bare server's answers have another length than ours".into()),
+        }
+    }
+
+    /// Stores what reads choose from.
+    pub(crate) async fn fill(&self) -> Result<(), Failure> {
+        let next = Arc::clone(&self.next);
+        let steps = move || {
+            let item = next.fetch_add(1, Ordering::Relaxed);
+            (item < STORED).then_some(step(Operation::Insert, item))
+        };
+        const LONGEST: Duration = Duration::from_secs(300);
+        self.load(Pace::Answers, LONGEST, Arc::new(steps)).await?;
+        self.next.store(STORED, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// Lets a server that compiles itself while it runs do so before anything is measured.
+    pub(crate) async fn warm_up(&self, scale: &Scale) -> Result<(), Failure> {
+        let operations = [
+            Operation::Read,
+            Operation::Insert,
+            Operation::Update,
+            Operation::Range,
+        ];
+        for operation in operations {
+            let steps = self.steps(operation);
+            self.load(Pace::Answers, scale.warm_up, steps).await?;
+        }
+        Ok(())
+    }
+
+    /// Operations of one kind, for ever.
+    fn steps(&self, operation: Operation) -> Arc<Steps> {
+        let (next, random) = (Arc::clone(&self.next), Random::default());
+        Arc::new(move || {
+            let item = match operation {
+                Operation::Insert => next.fetch_add(1, Ordering::Relaxed),
+                Operation::Read | Operation::Update => random.below(STORED),
+                Operation::Range => random.below(STORED - RANGE),
+            };
+            Some(step(operation, item))
+        })
+    }
+
+    /// The counter of its items.
+    pub(crate) fn next(&self) -> Arc<AtomicU64> {
+        Arc::clone(&self.next)
+    }
+
+    async fn load(&self, pace: Pace, time: Duration, steps: Arc<Steps>) -> Result<Done, Failure> {
+        load::load(self.subject.address, &self.dialect, pace, time, steps).await
+    }
+
+    /// One round of these steps.
+    pub(crate) async fn round(
+        &self,
+        pace: Pace,
+        time: Duration,
+        steps: Arc<Steps>,
+    ) -> Result<Measured, Failure> {
+        let before = self.subject.processor_seconds()?;
+        let done = self.load(pace, time, steps).await?;
+        let used = self.subject.processor_seconds()? - before;
+        Ok(Measured {
+            subject: self.subject.name,
+            per_second: done.per_second(),
+            latencies_ms: Measured::percentiles_ms(&done.latencies_ns),
+            processor_us: used * 1_000_000.0 / f64::from(done.requests),
+            memory_mb: self.subject.memory_mb()?,
+        })
+    }
+}
+
+pub(crate) fn step(operation: Operation, item: u64) -> Step {
+    Step {
+        operation,
+        item,
+        then: None,
+    }
+}
+
+/// What is asked, and what it must come to.
+pub(crate) struct Row {
+    pub(crate) name: &'static str,
+    pub(crate) operation: Operation,
+    /// Of our processor time beside the bare server's, and of our throughput beside its.
+    pub(crate) echo: [Option<Limit>; 2],
+    /// Of our throughput beside the peer's.
+    pub(crate) peer: Option<Limit>,
+}
+
+/// Each row as fast as answers come, beside a bare server and the peer; then the first one at a
+/// fixed rate.
+pub(crate) async fn points(
+    report: &mut Report,
+    suite: &'static str,
+    (ours, peer): (&Target, Option<&Target>),
+    rows: &[Row],
+    scale: &Scale,
+) -> Result<(), Failure> {
+    for row in rows.iter().filter(|row| scale.wants(row.name)) {
+        let section = closed(suite, (ours, peer), row, scale).await?;
+        report.add(section)?;
+    }
+    if let Some(row) = rows.first().filter(|_| scale.wants(FIXED_RATE)) {
+        let section = open(suite, (ours, peer), row, scale).await?;
+        report.add(section)?;
+    }
+    Ok(())
+}
+
+async fn closed(
+    suite: &'static str,
+    (ours, peer): (&Target, Option<&Target>),
+    row: &Row,
+    scale: &Scale,
+) -> Result<Section, Failure> {
+    let echo = ours.echo(row.operation, false).await?;
+    // Only where several requests wait on a connection is there anything to answer together.
+    let batched = match ours.dialect.window {
+        1 => None,
+        _ => Some(ours.echo(row.operation, true).await?),
+    };
+    let targets = [ours, &echo].into_iter().chain(&batched).chain(peer);
+    let targets: Vec<&Target> = targets.collect();
+    let mut measured: Vec<Measured> = Vec::new();
+    for round in 0..scale.rounds {
+        for (place, target) in targets.iter().enumerate() {
+            let steps = target.steps(row.operation);
+            let taken = target.round(Pace::Answers, scale.round, steps).await?;
+            match measured.get_mut(place).filter(|_| round > 0) {
+                Some(best) => *best = best.clone().better(taken),
+                None => measured.push(taken),
+            }
+        }
+    }
+    let [ours, echo, others @ ..] = measured.as_slice() else {
+        return Err("nothing was measured".into());
+    };
+    let [processor_limit, throughput_limit] = row.echo;
+    let mut figures = vec![
+        processor(ours, echo, processor_limit),
+        throughput(ours, echo, throughput_limit),
+    ];
+    for other in others {
+        let is_peer = peer.is_some_and(|peer| peer.subject.name == other.subject);
+        figures.push(processor(ours, other, None));
+        figures.push(throughput(ours, other, row.peer.filter(|_| is_peer)));
+    }
+    Ok(Section {
+        suite,
+        name: row.name.to_owned(),
+        figures,
+        measured,
+    })
+}
+
+const FIXED_RATE: &str = "at a fixed rate";
+
+/// At half of what the slowest can do.
+async fn open(
+    suite: &'static str,
+    (ours, peer): (&Target, Option<&Target>),
+    row: &Row,
+    scale: &Scale,
+) -> Result<Section, Failure> {
+    let echo = ours.echo(row.operation, false).await?;
+    let targets: Vec<&Target> = [ours, &echo].into_iter().chain(peer).collect();
+    let mut slowest = f64::INFINITY;
+    for target in &targets {
+        let steps = target.steps(row.operation);
+        let taken = target.round(Pace::Answers, scale.round / 4, steps).await?;
+        slowest = slowest.min(taken.per_second);
+    }
+    let rate = slowest / 2.0;
+    let mut measured = Vec::new();
+    for target in targets {
+        let steps = target.steps(row.operation);
+        let pace = Pace::PerSecond(rate);
+        measured.push(target.round(pace, scale.round, steps).await?);
+    }
+    Ok(Section {
+        suite,
+        name: format!("{}, {FIXED_RATE} of {rate:.0}/s", row.name),
+        measured,
+        figures: Vec::new(),
+    })
+}
+
+fn processor(ours: &Measured, other: &Measured, limit: Option<Limit>) -> Figure {
+    Figure {
+        name: "processor per request",
+        value: format!("{:.1} µs", ours.processor_us),
+        beside: format!("{}'s {:.1} µs", other.subject, other.processor_us),
+        ratio: ours.processor_us / other.processor_us,
+        limit,
+    }
+}
+
+pub(crate) fn throughput(ours: &Measured, other: &Measured, limit: Option<Limit>) -> Figure {
+    Figure {
+        name: "throughput",
+        value: format!("{:.0}/s", ours.per_second),
+        beside: format!("{}'s {:.0}/s", other.subject, other.per_second),
+        ratio: ours.per_second / other.per_second,
+        limit,
+    }
+}
