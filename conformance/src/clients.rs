@@ -67,9 +67,18 @@ impl Client {
         let version = run(Command::new("rustc").arg("--version"))?;
         let target = installed("rust", &[&lock], &version, |_| Ok(String::new()))?;
         let mut cargo = Command::new("cargo");
-        cargo.args(["build", "--release", "--locked", "--quiet", "--bin", program]);
+        cargo.args([
+            "build",
+            "--release",
+            "--locked",
+            "--quiet",
+            "--bin",
+            program,
+        ]);
         // Settings of the build that started us are not for this one.
-        cargo.env_remove("CARGO_ENCODED_RUSTFLAGS").env_remove("RUSTFLAGS");
+        cargo
+            .env_remove("CARGO_ENCODED_RUSTFLAGS")
+            .env_remove("RUSTFLAGS");
         cargo.arg("--manifest-path").arg(folder.join("Cargo.toml"));
         run(cargo.arg("--target-dir").arg(&target))?;
         Ok(Self {

@@ -32,10 +32,13 @@ const HOMES: &[(&str, &[&str])] = &[
         ],
     ),
     ("cassandra-protocol", &["conformance/"]),
-    ("cdrs-tokio", &["conformance/"]),
+    ("cdrs-tokio", &["conformance/clients/rust/"]),
     ("nom", &["frontends/cql/", "frontends/table/"]),
     ("rocksdb", &["storage/"]),
-    ("rustls", &["server/", "storage/"]),
+    (
+        "rustls",
+        &["conformance/clients/rust/", "server/", "storage/"],
+    ),
     ("tokio-postgres", &["storage/"]),
     ("tokio-rustls", &["server/", "storage/"]),
 ];
@@ -53,6 +56,7 @@ pub(crate) const RULES: &[Rule] = &[
         sample: || {
             Tree::of(&[
                 ("Cargo.toml", "[workspace]\n"),
+                ("clients/Cargo.toml", "[workspace]\n\n[package]\n"),
                 (
                     "core/Cargo.toml",
                     "[package]\n\n[lints]\nworkspace = true\n",
@@ -152,8 +156,11 @@ fn missing_lints(tree: &Tree) -> Vec<Breach> {
             .and_then(|lints| lints.get("workspace"));
         lints.and_then(toml::Value::as_bool) == Some(true)
     };
+    // A workspace of its own has nothing to share.
+    let is_member =
+        |manifest: &Table| manifest.contains_key("package") && !manifest.contains_key("workspace");
     manifests(tree)
-        .filter(|(_, _, manifest)| manifest.contains_key("package") && !shares_lints(manifest))
+        .filter(|(_, _, manifest)| is_member(manifest) && !shares_lints(manifest))
         .map(|(path, _, _)| Breach::new(path, 1, "needs `[lints] workspace = true`"))
         .collect()
 }

@@ -41,7 +41,8 @@ impl Tree {
             .files
             .iter()
             .map(|(path, text)| (path.as_str(), text.as_str()));
-        all.filter(|(path, _)| !GENERATED.contains(path))
+        let name = |path: &str| path.rsplit('/').next().unwrap_or(path).to_owned();
+        all.filter(move |(path, _)| !GENERATED.contains(&name(path).as_str()))
     }
 
     /// Every file with this ending.
