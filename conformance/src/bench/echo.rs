@@ -3,16 +3,16 @@
 //!
 //! A real server's protocol is on a bare socket; HTTP is on hyper, as it is in our own.
 
-use std::convert::Infallible;
 use std::io::Write as _;
 use std::path::PathBuf;
 
 use bytes::{Buf as _, Bytes, BytesMut};
 use clap::{Arg, ArgAction, ArgMatches, value_parser};
 use http_body_util::Full;
+use hyper::header::HeaderValue;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
-use hyper::{Request, Response, body::Incoming};
+use hyper::{Request, Response, StatusCode, body::Incoming};
 use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
@@ -20,8 +20,10 @@ use tokio::net::{TcpListener, TcpStream};
 use crate::Failure;
 use crate::bench::wire::{NAMES, Wire};
 
-/// Status line, content length and date, as hyper writes them before a body of four digits.
-const HTTP_HEAD_BYTES: usize = 78;
+/// Status line, date and the content length without its digits, as hyper writes them.
+const OK_BYTES: usize = 74;
+/// Status line, date and a header of one letter without its value.
+const NO_CONTENT_BYTES: usize = 69;
 const READ_BYTES: usize = 16 * 1024;
 
 pub(crate) fn arguments() -> Vec<Arg> {
@@ -56,7 +58,7 @@ pub(crate) fn command(matches: &ArgMatches) -> Result<(), Failure> {
             let (stream, _) = listener.accept().await?;
             stream.set_nodelay(true)?;
             match wire {
-                Wire::Http => drop(tokio::spawn(hyper(stream, answer.len()))),
+                Wire::Http => drop(tokio::spawn(hyper(stream, answer.clone()))),
                 Wire::Mongo | Wire::Cql => {
                     drop(tokio::spawn(bare(stream, wire, answer.clone(), together)));
                 }
@@ -94,13 +96,60 @@ async fn bare(
     }
 }
 
-async fn hyper(stream: TcpStream, answer_bytes: usize) {
-    let body = Bytes::from(vec![b'x'; answer_bytes.saturating_sub(HTTP_HEAD_BYTES)]);
+async fn hyper(stream: TcpStream, recorded: Vec<u8>) {
     let answer = service_fn(move |_: Request<Incoming>| {
-        let body = body.clone();
-        async move { Ok::<_, Infallible>(Response::new(Full::new(body))) }
+        let answer = http_answer(&recorded);
+        async move { answer }
     });
     let served = http1::Builder::new().serve_connection(TokioIo::new(stream), answer);
     // A client that goes away is the usual end.
     let _ended = served.await.is_ok();
+}
+
+/// An answer with the status and the length of the recorded one, and as little else as may be.
+fn http_answer(recorded: &[u8]) -> hyper::Result<Response<Full<Bytes>>> {
+    static FILLING: [u8; 1 << 20] = [b'x'; 1 << 20];
+    let filling = |length| Bytes::from_static(FILLING.get(..length).unwrap_or(&FILLING));
+    let mut answer = Response::default();
+    if recorded.get(9..12) == Some(b"204") {
+        // It may not have a body, so that a header makes up its length.
+        *answer.status_mut() = StatusCode::NO_CONTENT;
+        let length = recorded.len().saturating_sub(NO_CONTENT_BYTES);
+        if let Ok(value) = HeaderValue::from_maybe_shared(filling(length)) {
+            answer.headers_mut().insert("x", value);
+        }
+        return Ok(answer);
+    }
+    let lengths = (1..8).map(|digits| (digits, recorded.len().saturating_sub(OK_BYTES + digits)));
+    let body = lengths
+        .filter(|(digits, length)| length.to_string().len() == *digits)
+        .map(|(_, length)| length)
+        .next();
+    *answer.body_mut() = Full::new(filling(body.unwrap_or_default()));
+    Ok(answer)
+}
+
+#[cfg(test)]
+mod tests {
+    use hyper::body::Body as _;
+
+    use super::http_answer;
+
+    #[test]
+    fn an_http_answer_has_the_length_of_the_recorded_one() {
+        for length in [200, 1_078, 101_000] {
+            let mut recorded = b"HTTP/1.1 200 OK".to_vec();
+            recorded.resize(length, b' ');
+            let body = http_answer(&recorded)
+                .unwrap()
+                .body()
+                .size_hint()
+                .exact()
+                .unwrap();
+            let digits = body.to_string().len();
+            assert_eq!(usize::try_from(body).unwrap() + digits + 74, length);
+        }
+        let answer = http_answer(b"HTTP/1.1 204 No Content\r\n").unwrap();
+        assert_eq!(answer.status(), 204);
+    }
 }
