@@ -176,7 +176,7 @@ impl Transaction {
         let Some(first) = locators.first() else {
             return Ok(Vec::new());
         };
-        self.admit(container, first.token)?;
+        self.admit(container, first.token).await?;
         let mut items = self.stored_many(container, locators).await?;
         for item in &mut items {
             item.take_if(|item| item.is_expired(self.now_ms));
