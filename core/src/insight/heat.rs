@@ -12,8 +12,8 @@ use crate::key::PartitionId;
 use crate::partition_map::{Partition, PartitionMap};
 use crate::throughput::Charge;
 
-/// Keys are spread over so many locks.
-const SHARDS: usize = 8;
+/// Keys are spread over so many locks, each with a sketch of its own.
+const SHARDS: usize = 32;
 /// Keys are counted for so many seconds, then anew; the counts before are kept as long.
 const WINDOW_SECONDS: u64 = 30;
 /// Seconds kept of a partition: a minute, and the one that is not over yet.
@@ -307,7 +307,8 @@ fn unpack(packed: u64) -> (u64, u64) {
 /// The heat of logical keys.
 #[derive(Debug, Default)]
 pub(super) struct KeyHeat {
-    shards: [Mutex<Windows>; SHARDS],
+    /// Made when the first key comes: most containers are idle.
+    shards: OnceLock<Box<[Mutex<Windows>; SHARDS]>>,
 }
 
 /// What was counted in the window that runs, and in the one before.
@@ -337,7 +338,7 @@ impl Windows {
 impl KeyHeat {
     fn charge(&self, token: i64, key: &[u8], charge: Charge, second: u64) {
         let shard = usize::try_from(token.unsigned_abs() % SHARDS as u64).unwrap_or(0);
-        if let Some(shard) = self.shards.get(shard) {
+        if let Some(shard) = self.shards.get_or_init(Box::default).get(shard) {
             let mut windows = lock(shard);
             windows.roll(second);
             windows.current.add(token, key, charge.milli_units());
@@ -347,7 +348,12 @@ impl KeyHeat {
     /// The counts of the last seconds, and how many seconds those are.
     fn counts(&self, second: u64) -> (Vec<Count>, u64) {
         let mut sums = Vec::new();
-        for shard in &self.shards {
+        for shard in self
+            .shards
+            .get()
+            .into_iter()
+            .flat_map(|shards| shards.iter())
+        {
             let mut windows = lock(shard);
             windows.roll(second);
             let mut both: Vec<Count> = windows.current.counts().to_vec();
