@@ -218,9 +218,9 @@ fn frame(op_code: u8, body: &[u8]) -> Result<Vec<u8>, Failure> {
     Ok(frame)
 }
 
-/// The one option that must be there.
+/// The one option that must be there, and the one that drivers add.
 fn startup() -> Vec<u8> {
-    b"\0\x01\0\x0bCQL_VERSION\0\x053.4.5".to_vec()
+    b"\0\x02\0\x0bCQL_VERSION\0\x053.4.5\0\x0bDRIVER_NAME\0\x05bench".to_vec()
 }
 
 fn long_string(text: &str) -> Result<Vec<u8>, Failure> {

@@ -58,6 +58,7 @@ pub(crate) fn start(
         return Err(CqlError::protocol("A STARTUP message is expected"));
     };
     let startup = Startup::read(&options, header.version)?;
+    session.agree(startup);
     if service.config.requires_authentication {
         session.move_to(Stage::Authenticating);
         return Ok((startup, Response::Authenticate(AUTHENTICATOR.to_owned())));
@@ -203,7 +204,7 @@ impl Asked<'_> {
             Ok(given) => {
                 extras.warnings = given.warnings;
                 let charge = given.charge.request_units();
-                if charge > 0.0 {
+                if charge > 0.0 && self.reads_payload() {
                     let bytes = charge.to_be_bytes().to_vec();
                     extras.payload.push((CHARGE.to_owned(), bytes));
                 }
@@ -215,6 +216,11 @@ impl Asked<'_> {
                 extras,
             },
         }
+    }
+
+    /// Whether the client can read a payload: it sends one, or is known to.
+    fn reads_payload(&self) -> bool {
+        !self.envelope.payload.is_empty() || self.session.reads_payloads()
     }
 
     fn asking<'r>(&'r self, parameters: &'r Parameters<'r>) -> Asking<'r> {

@@ -19,6 +19,7 @@ struct State {
     user: Option<Arc<str>>,
     /// Whether it wants to hear of changes of definitions.
     hears_schema: bool,
+    reads_payloads: bool,
 }
 
 /// How far a connection is.
@@ -93,6 +94,15 @@ impl Session {
         self.state().hears_schema
     }
 
+    /// Notes whether the client can read a payload that it has not asked for.
+    pub(crate) fn agree(&self, startup: Startup) {
+        self.state().reads_payloads = startup.names_driver;
+    }
+
+    pub(crate) fn reads_payloads(&self) -> bool {
+        self.state().reads_payloads
+    }
+
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -102,6 +112,9 @@ impl Session {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Startup {
     pub(crate) compression: Option<Compression>,
+    /// Whether the client says which driver it is. Those who do know payloads; some who do not take
+    /// one for the answer itself, and close the connection.
+    pub(crate) names_driver: bool,
 }
 
 impl Startup {
@@ -139,7 +152,10 @@ impl Startup {
                 None => return refuse(format!("Unknown compression algorithm: {name}")),
             },
         };
-        Ok(Self { compression })
+        Ok(Self {
+            compression,
+            names_driver: option("DRIVER_NAME").is_some(),
+        })
     }
 }
 
@@ -184,6 +200,8 @@ mod tests {
             read(&[language, ("COMPRESSION", "snappy")], Version::V4),
             Ok(Some(Compression::Snappy))
         );
+        let named = Startup::read(&[language, ("DRIVER_NAME", "x")], Version::V4);
+        assert!(named.unwrap().names_driver);
         for (options, version, words) in [
             (
                 vec![],

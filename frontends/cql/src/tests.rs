@@ -121,6 +121,25 @@ async fn clients_that_register_hear_of_changes() {
     );
 }
 
+/// Some drivers take a payload for the answer itself, and close the connection.
+#[tokio::test]
+async fn only_who_names_its_driver_hears_of_charges() {
+    let tester = Tester::new().await;
+    for (driver, hears) in [(None, false), (Some(("DRIVER_NAME", "x")), true)] {
+        let mut client = Client::new(&tester.service, Version::V4);
+        let mut options = vec![("CQL_VERSION", "3.0.0")];
+        options.extend(driver);
+        assert_eq!(client.ask(Request::Startup(options)).await, Response::Ready);
+        client.query(KEYSPACE).await;
+        client.query("CREATE TABLE ks.t (id int PRIMARY KEY)").await;
+        let insert = query("INSERT INTO ks.t (id) VALUES (1)");
+        client.send(1, insert, false).await;
+        let payload = client.next().await.unwrap().extras.payload;
+        let names: Vec<&str> = payload.iter().map(|(name, _)| name.as_str()).collect();
+        assert_eq!(names == ["RequestCharge"], hears, "{names:?}");
+    }
+}
+
 #[tokio::test]
 async fn streams_are_answered_by_their_numbers() {
     let tester = Tester::new().await;

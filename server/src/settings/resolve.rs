@@ -227,17 +227,22 @@ mod tests {
     /// A value of each setting that is not its default. A new setting must be added here.
     fn sample(setting: &Setting) -> &'static str {
         match setting.name {
-            "memory" | "tls-self-signed" | "cql-auth" | "mongo-auth" | "enable-test-commands" => {
-                "true"
-            }
+            "burst"
+            | "memory"
+            | "tls-self-signed"
+            | "cql-auth"
+            | "mongo-auth"
+            | "enable-test-commands" => "true",
             "data" => "/some where/\"quoted\"",
             "durability" => "periodic",
             "engine" => "postgres://ada:secret@db/shop",
             "engine-connections" => "8",
             "memory-limit" => "1GB",
+            "max-logical-partition" | "max-physical-partition" => "10MB",
+            "max-partition-key" => "64KB",
             "max-connections" => "7",
             "idle-timeout" => "off",
-            "read-timeout" | "shutdown-timeout" => "1500ms",
+            "read-timeout" | "shutdown-timeout" | "throttle-wait" => "1500ms",
             "tls-cert" => "/cert.pem",
             "tls-key" => "/key.pem",
             "log" => "json",

@@ -257,6 +257,7 @@ pub(crate) async fn a_range_delete_conflicts_with_a_newer_write_in_it(harness: H
     assert!(!is_refused(&engine, put(&long, "2"), delete_range("bc", "c")).await);
     let delete = |key: &str| writes(|set| set.delete(bytes(key)));
     assert!(is_refused(&engine, delete(&long), delete_range("bb", "c")).await);
+    fill(&engine, &["b"]).await;
     assert!(is_refused(&engine, delete("b"), delete_range("a", "c")).await);
     apply(&engine, delete_range("a", "c")).await;
     assert_eq!(keys(&engine, KeyRange::all()).await, ["c"]);

@@ -145,7 +145,7 @@ async fn values(session: &Session, report: &mut Report) -> Result<(), Failure> {
     let row = || -> Row {
         let span = CqlDuration {
             months: 1,
-            days: -2,
+            days: 2,
             nanoseconds: 3,
         };
         (
