@@ -76,6 +76,7 @@ pub(crate) const RULES: &[Rule] = &[
         sample: || {
             Tree::of(&[
                 ("README.md", "a \n\tb\nc"),
+                ("clients/a.go", "{\n\tb\n}\n"),
                 ("core/src/a.rs", "//! A\n\n"),
                 ("scripts/run", "good\n"),
             ])
@@ -143,8 +144,10 @@ fn odd_white_space(tree: &Tree) -> Vec<Breach> {
     let mut breaches = Vec::new();
     for file in tree.written() {
         let (path, text) = file;
+        // The formatter of Go wants tabs.
+        let may_have_tabs = path.ends_with(".go");
         breaches.extend(in_lines([file], |line| {
-            let message = if line.contains('\t') {
+            let message = if line.contains('\t') && !may_have_tabs {
                 "a tab"
             } else if line.ends_with(char::is_whitespace) {
                 "white space at the end of the line"

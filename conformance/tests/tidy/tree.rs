@@ -7,8 +7,9 @@ use std::path::Path;
 /// Folders that hold nothing of ours. Hidden ones are left out too, except `.ci`.
 const FOREIGN: &[&str] = &["target", "tessera-data", "node_modules"];
 
-/// Text that is not ours to write. `.git` is a file in a second checkout of one repository.
-const GENERATED: &[&str] = &[".git", "Cargo.lock", "LICENSE"];
+/// Text that is not ours to write, by its name. `.git` is a file in a second checkout of one
+/// repository, and Go keeps the names of modules, which are addresses.
+const GENERATED: &[&str] = &[".git", "Cargo.lock", "LICENSE", "go.mod", "go.sum"];
 
 /// Every text file of the repository by its path from the root, `/` between folders.
 pub(crate) struct Tree {
