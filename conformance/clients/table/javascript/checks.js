@@ -1,7 +1,9 @@
-// Cases and their verdicts: one line for each, and a count at the end.
+// How the service refuses, and the report of cases.
 "use strict";
 
-const { inspect, isDeepStrictEqual } = require("node:util");
+const { inspect } = require("node:util");
+
+const { Report: Verdicts } = require("../../report");
 
 // A refusal of the service. Several codes mean: any one of them is right.
 class Refused {
@@ -61,31 +63,10 @@ class Matches {
   }
 }
 
-// Runs cases, prints their verdicts and counts them.
-class Report {
-  passed = 0;
-  failed = 0;
-
-  // Does `action` and compares what it returns, or how it is refused, with `expected`.
+// A report that sees what the SDK throws as a refusal.
+class Report extends Verdicts {
   async check(name, expected, action) {
     this.verdict(name, expected, await outcome(action));
-  }
-
-  verdict(name, expected, actual) {
-    const { matches = isDeepStrictEqual.bind(undefined, expected) } = expected ?? {};
-    if (matches.call(expected, actual)) {
-      this.passed += 1;
-      console.log(`ok ${name}`);
-    } else {
-      this.failed += 1;
-      console.log(`FAILED ${name}: expected ${shown(expected)}, got ${shown(actual)}`);
-    }
-  }
-
-  // Prints the count; true if nothing failed.
-  finish() {
-    console.log(`${this.passed} passed, ${this.failed} failed`);
-    return this.failed === 0 && this.passed > 0;
   }
 }
 
@@ -96,11 +77,6 @@ async function outcome(action) {
   } catch (error) {
     return error.statusCode === undefined ? error : Refused.of(error);
   }
-}
-
-function shown(value) {
-  const options = { breakLength: Infinity, compact: true, depth: 5, maxStringLength: 300 };
-  return inspect(value, options).slice(0, 1000);
 }
 
 module.exports = { Matches, Refused, Report, outcome };
