@@ -13,7 +13,7 @@ use tessera_core::engine::{KeyRange, Scan};
 use tessera_core::item::{Item, NewItem};
 use tessera_core::locator::Locator;
 use tessera_core::memory::MemoryEngine;
-use tessera_core::model::{IndexEntry, Model};
+use tessera_core::model::{IndexEntry, Model, ScalarRef};
 use tessera_core::name::ContainerName;
 use tessera_core::reading::{IndexSpan, PageRequest, Span};
 use tessera_core::store::StoreOptions;
@@ -54,6 +54,28 @@ impl Model for TextModel {
         let value = fields(&item.body, &field).into_iter().next();
         let value = value.ok_or_else(|| Error::Rejected(format!("no field '{field}'")))?;
         Ok(Locator::murmur3(value, item.locator.row_key.clone()))
+    }
+
+    /// Those whose schema says so.
+    fn counts_logical_partitions(&self, definition: &Definition) -> bool {
+        definition.schema.ends_with(b"counted")
+    }
+
+    fn partition_key_fields(&self, definition: &Definition) -> Vec<String> {
+        vec![String::from_utf8_lossy(&definition.schema).into_owned()]
+    }
+
+    fn describe(
+        &self,
+        _definition: &Definition,
+        item: &Item,
+        visit: &mut dyn FnMut(&str, ScalarRef<'_>),
+    ) -> Result<bool> {
+        let body = String::from_utf8_lossy(&item.body);
+        for (field, value) in body.split(';').filter_map(|pair| pair.split_once('=')) {
+            visit(field, ScalarRef::Text(value));
+        }
+        Ok(true)
     }
 }
 

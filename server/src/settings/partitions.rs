@@ -91,6 +91,21 @@ pub(crate) const OPTIONS: &[Setting] = &[
             Some(())
         }),
     },
+    Setting {
+        name: "max-shared-containers",
+        kind: Kind::Number,
+        placeholder: "N",
+        secret: false,
+        default: Some("25"),
+        help: "How many containers may share the throughput of their database",
+        allowed: "a whole number from 1 to 1000000",
+        apply: Apply::Field(|config, text| {
+            let count = text.parse().ok();
+            let count = count.filter(|count| (1..=1_000_000).contains(count))?;
+            config.partitions.limits.shared_containers = Some(count);
+            Some(())
+        }),
+    },
 ];
 
 fn bytes(text: &str) -> Option<i64> {
