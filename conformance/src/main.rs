@@ -1,6 +1,7 @@
 //! The `tessera-conformance` program: what strangers may repeat about this server, or any other.
 
 mod bench;
+mod run;
 
 use std::error::Error;
 use std::io::Write as _;
@@ -26,6 +27,13 @@ struct Command {
 }
 
 const COMMANDS: &[Command] = &[
+    Command {
+        name: "run",
+        about: "Use a server with the real clients of a protocol, and compare with the ledgers",
+        hidden: false,
+        arguments: run::arguments,
+        run: run::command,
+    },
     Command {
         name: "bench",
         about: "Measure the server beside others, each figure beside its limit",
