@@ -1,6 +1,7 @@
 //! The `tessera-conformance` program: what strangers may repeat about this server, or any other.
 
 mod bench;
+mod external;
 mod run;
 
 use std::error::Error;
@@ -33,6 +34,13 @@ const COMMANDS: &[Command] = &[
         hidden: false,
         arguments: run::arguments,
         run: run::command,
+    },
+    Command {
+        name: "external",
+        about: "Run a public suite from a checkout of it, and count what passes by area",
+        hidden: false,
+        arguments: external::arguments,
+        run: external::command,
     },
     Command {
         name: "bench",

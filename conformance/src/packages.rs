@@ -13,17 +13,26 @@ use std::sync::Mutex;
 use crate::Error;
 use crate::clients::run;
 
-/// The Python of an environment with the packages of a folder's `requirements.txt`.
+/// The Python of an environment with the packages of a folder's `requirements.txt`, which names all
+/// of them.
 pub(crate) fn python(folder: &str) -> Result<PathBuf, Error> {
-    let lock = source(folder).join("requirements.txt");
+    environment(&source(folder).join("requirements.txt"), &["--no-deps"])
+}
+
+/// The Python of an environment with the packages that this file names, and those that they need.
+pub fn python_with(requirements: &Path) -> Result<PathBuf, Error> {
+    environment(&requirements.to_owned(), &[])
+}
+
+fn environment(lock: &PathBuf, options: &[&str]) -> Result<PathBuf, Error> {
     // An environment belongs to the Python that made it.
     let version = run(Command::new("python3").arg("--version"))?;
-    let packages = installed("python", &[&lock], &version, |target| {
+    let packages = installed("python", &[lock], &version, |target| {
         run(Command::new("python3").args(["-m", "venv"]).arg(target))?;
         let mut pip = Command::new(target.join("bin/python"));
-        pip.args(["-m", "pip", "install", "--quiet", "--no-deps"]);
+        pip.args(["-m", "pip", "install", "--quiet"]).args(options);
         pip.args(["--disable-pip-version-check", "--requirement"]);
-        run(pip.arg(&lock))
+        run(pip.arg(lock))
     })?;
     // Not the scripts beside it: they remember the folder where they were made.
     Ok(packages.join("bin/python"))
@@ -76,7 +85,11 @@ pub(crate) fn java() -> Result<String, Error> {
 
 /// The folder `node_modules` of what the `package-lock.json` of a client's folder names.
 pub fn node_packages(folder: &str) -> Result<PathBuf, Error> {
-    let folder = source(folder);
+    node_with(&source(folder))
+}
+
+/// The same for a folder anywhere.
+pub fn node_with(folder: &Path) -> Result<PathBuf, Error> {
     let manifests = ["package.json", "package-lock.json"].map(|name| folder.join(name));
     let [manifest, lock] = &manifests;
     let packages = installed("node", &[manifest, lock], "", |target| {

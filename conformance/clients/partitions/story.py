@@ -76,7 +76,7 @@ class Story:
         hottest = own["hottest"][0]
         self.report("the advisor finds the hot key", own["is_current"] and own["grade"] != "good"
                     and plain(hottest["key"]) == HOT, own)
-        self.report("and a better one", other["grade"] == "good" and text["grade"] == "poor"
+        self.report("and a better one", other["grade"] != "poor" and text["grade"] == "poor"
                     and answer["report"]["recommendation"]["key"] == row, answer["text"])
         self.report("by all that is stored", answer["report"]["records"] == self.shown()["items"],
                     answer["report"]["records"])

@@ -146,7 +146,7 @@ async fn partition_keys_are_advised_on() {
     let answer = [
         "HTTP/1.1 200 OK",
         "\"absent\":null",
-        "its partition key — good",
+        "its partition key — to watch",
         "\"key\":\"only\"",
         "<svg ",
     ];
