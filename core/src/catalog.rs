@@ -45,7 +45,8 @@ pub(crate) struct Draft {
 
 #[derive(Default)]
 struct Cache {
-    containers: HashMap<ContainerName, Arc<Container>>,
+    /// Asked for by every request: hashed quickly, and still in no way that a client could foresee.
+    containers: HashMap<ContainerName, Arc<Container>, ahash::RandomState>,
     /// Storages whose definition another server is said to have changed: checking the cached one
     /// would be in vain.
     outdated: HashSet<StorageId>,

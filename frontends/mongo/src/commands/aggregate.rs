@@ -181,7 +181,7 @@ pub(crate) async fn open(
     let environment = Environment::new(&service, at, bypass, lent.clone());
     let environment = Arc::new(environment);
     let handle = Handle(Arc::clone(&environment));
-    let mut batch = Batch::new();
+    let mut batch = Batch::new(Turn::First);
     let opened = async {
         let source = aggregation.open(&handle).await?;
         let mut rows = PipelineRows::new(source, Arc::clone(&environment));
@@ -214,7 +214,7 @@ pub(crate) async fn open(
             tail: None,
         })?
     };
-    Ok(batch.reply(Turn::First, id, shown)?.into())
+    Ok(batch.reply(id, shown)?.into())
 }
 
 /// The aggregation that a command asks for.

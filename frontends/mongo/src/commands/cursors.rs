@@ -100,7 +100,7 @@ async fn get_more(
                 service.data.cursors.give_back(id, cursor);
                 id
             };
-            Ok(batch.reply(Turn::Next, id, &namespace)?.into())
+            Ok(batch.reply(id, &namespace)?.into())
         }
         Err(failure) => {
             service.data.cursors.close(id);
@@ -161,7 +161,7 @@ async fn fill(
     let until = Instant::now() + wait;
     loop {
         writes.borrow_and_update();
-        let mut batch = Batch::new();
+        let mut batch = Batch::new(Turn::Next);
         let mut reader = scope.reader(&service.data).await?;
         let filled = cursor
             .rows

@@ -109,8 +109,8 @@ async fn find(service: &Service, session: &mut Session, request: &Request<'_>) -
         query(service, &fields, None)?;
         drop(reader);
         scope.succeed();
-        return Ok(Batch::new()
-            .reply(Turn::First, 0, &namespace.to_string())?
+        return Ok(Batch::new(Turn::First)
+            .reply(0, &namespace.to_string())?
             .into());
     };
     if target.collection.view.is_some() {
@@ -131,7 +131,7 @@ async fn find(service: &Service, session: &mut Session, request: &Request<'_>) -
         held_back: None,
         is_tailable: delivery.tail.is_some(),
     };
-    let mut batch = Batch::new();
+    let mut batch = Batch::new(Turn::First);
     let done = rows
         .fill(&service.data, &mut reader, &mut batch, delivery.batch_size)
         .await?;
@@ -149,7 +149,7 @@ async fn find(service: &Service, session: &mut Session, request: &Request<'_>) -
     } else {
         0
     };
-    Ok(batch.reply(Turn::First, id, &namespace.to_string())?.into())
+    Ok(batch.reply(id, &namespace.to_string())?.into())
 }
 
 /// The cursor over what a first batch has left.
