@@ -24,6 +24,12 @@ pub trait Model: Send + Sync + 'static {
     /// that cannot be placed there is [`Error::Rejected`].
     fn relocate(&self, target: &Definition, item: &Item) -> Result<Locator>;
 
+    /// A container's schema without an index that could not be built. A front end whose schema
+    /// names no indexes has nothing to do.
+    fn without_index(&self, schema: &Bytes, _index: &str) -> Result<Bytes> {
+        Ok(schema.clone())
+    }
+
     /// The most that a physical partition may hold before it is split.
     fn max_partition_bytes(&self) -> i64 {
         50 << 30

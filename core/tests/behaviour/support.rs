@@ -1,7 +1,8 @@
 //! What the core's tests share: a model of small text items, and a store on the memory engine.
 //!
 //! A body is `field=value` pairs separated by `;`. An index named `mail` holds every value of
-//! `mail`; a relocation places items by the field that the new schema names.
+//! `mail`; a relocation places items by the field that the new schema names. A schema with indexes
+//! names them one after another, each behind a `;`.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -43,6 +44,11 @@ impl Model for TextModel {
                 })
         });
         Ok(entries.collect())
+    }
+
+    fn without_index(&self, schema: &Bytes, index: &str) -> Result<Bytes> {
+        let schema = String::from_utf8_lossy(schema);
+        Ok(schema.replace(&format!(";{index}"), "").into())
     }
 
     fn max_partition_bytes(&self) -> i64 {

@@ -10,7 +10,7 @@ use tessera_core::{Error, Result};
 use tessera_mongo_language::error::{Code, Error as Refusal};
 use tessera_mongo_language::key_text;
 
-use crate::collection::Collections;
+use crate::collection::{Collection, Collections};
 use crate::index::keys;
 
 /// The model of documents.
@@ -49,6 +49,12 @@ impl Model for MongoModel {
             }
         }
         Ok(entries)
+    }
+
+    fn without_index(&self, schema: &Bytes, index: &str) -> Result<Bytes> {
+        let mut collection = Collection::decode(schema).map_err(rejected)?;
+        collection.indexes.retain(|known| known.name != index);
+        collection.encode().map_err(rejected)
     }
 
     /// MongoDB has no such limit: a collection that is not sharded is one logical partition.

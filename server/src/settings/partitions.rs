@@ -15,7 +15,7 @@ pub(crate) struct PartitionSettings {
     pub(crate) limits: Limits,
 }
 
-const SIZES: &str = "a size such as 64KB, 10MB or 20GB";
+pub(super) const SIZES: &str = "a size such as 64KB, 10MB or 20GB";
 
 pub(crate) const OPTIONS: &[Setting] = &[
     Setting {

@@ -13,6 +13,7 @@ use tessera_core::{Error, Result};
 
 use super::keys::{RECORD_KEY, key_components};
 use super::line::{is_visible, value_of};
+use crate::error::CqlError;
 use crate::row::{Deletion, PartitionRecord, Row, StoredRow};
 use crate::schema::{Column, ColumnKind, Index, Relation, Table};
 use crate::statement::{IndexTargetKind, quoted};
@@ -81,6 +82,15 @@ impl Model for CqlModel {
 
     fn relocate(&self, _target: &Definition, item: &Item) -> Result<Locator> {
         Ok(item.locator.clone())
+    }
+
+    fn without_index(&self, schema: &Bytes, index: &str) -> Result<Bytes> {
+        let damaged = |error: CqlError| Error::Corrupt(error.message);
+        let mut relation = Relation::decode(schema).map_err(damaged)?;
+        if let Relation::Table(table, _) = &mut relation {
+            table.indexes.retain(|known| known.name != index);
+        }
+        Ok(relation.encode().map_err(damaged)?.into())
     }
 
     /// Less than that of other APIs, as in Cosmos DB.
