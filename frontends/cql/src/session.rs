@@ -144,9 +144,7 @@ impl Startup {
             None => None,
             Some(name) => match Compression::from_name(name) {
                 Some(Compression::Snappy) if version.is_framed() => {
-                    return refuse(format!(
-                        "Unsupported compression type {name} for protocol version 5"
-                    ));
+                    return refuse("Snappy compression is not supported in protocol V5");
                 }
                 Some(compression) => Some(compression),
                 None => return refuse(format!("Unknown compression algorithm: {name}")),
@@ -227,7 +225,7 @@ mod tests {
             (
                 vec![language, ("COMPRESSION", "snappy")],
                 Version::V5,
-                "Unsupported compression type snappy for protocol version 5",
+                "Snappy compression is not supported in protocol V5",
             ),
         ] {
             assert_eq!(read(&options, version), Err(words.to_owned()));

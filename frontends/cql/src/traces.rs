@@ -137,7 +137,10 @@ mod tests {
         let mut trace = Trace::begin(&Clock::manual(5), client, "QUERY");
         trace.step("é".repeat(LONGEST_TEXT));
         trace.parameter("query", "x".repeat(LONGEST_TEXT));
-        assert_eq!(trace.steps[0].activity.chars().count(), LONGEST_TEXT / 2 + 1);
+        assert_eq!(
+            trace.steps[0].activity.chars().count(),
+            LONGEST_TEXT / 2 + 1
+        );
         assert_eq!(trace.parameters[0].1.len(), LONGEST_TEXT);
     }
 }

@@ -123,8 +123,9 @@ fn needs_of_drop(kind: &DropKind, keyspace: Option<&str>, catalog: &Catalog) -> 
         DropKind::Type(name) => within(Permission::Drop, name, keyspace),
         DropKind::View(name) => view(name, keyspace, catalog),
         DropKind::Index(name) => index(name, keyspace, catalog),
+        // Misspelt, as Cassandra has it.
         DropKind::Trigger(..) => Err(unauthorized(
-            "Only superusers are allowed to perform DROP TRIGGER queries",
+            "Only superusers are allowed to perfrom DROP TRIGGER queries",
         )),
         DropKind::Function(signature) | DropKind::Aggregate(signature) => {
             functions(Permission::Drop, &signature.name, keyspace)

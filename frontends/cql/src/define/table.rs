@@ -25,7 +25,7 @@ pub(super) async fn create(definer: &Definer<'_>, create: &CreateTable) -> Done 
     let keyspace = &entry.keyspace.name;
     if create.columns.iter().any(|column| column.mask.is_some()) {
         return refuse(
-            "Cannot mask column because dynamic data masking is not enabled. You can enable it \
+            "Cannot mask columns because dynamic data masking is not enabled. You can enable it \
              with the dynamic_data_masking_enabled property on cassandra.yaml",
         );
     }

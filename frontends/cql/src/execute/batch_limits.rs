@@ -10,7 +10,9 @@ use super::change::Target;
 use super::write::{Rows, Write};
 use crate::error::{Result, refuse};
 use crate::row::{Cell, Content, Deletion, Row};
+use crate::schema::Table;
 use crate::statement::BatchType;
+use crate::types::DataType;
 
 /// From when on batches are warned of or refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -100,8 +102,8 @@ fn shown(names: &BTreeSet<String>) -> String {
 }
 
 /// What a batch writes into one partition of a table.
-#[derive(Default)]
-struct Update {
+struct Update<'w> {
+    table: &'w Table,
     statics: Row,
     /// By row key, with the bytes of their clustering columns.
     rows: BTreeMap<Bytes, (usize, Row)>,
@@ -110,17 +112,27 @@ struct Update {
 
 /// The bytes of all that a batch writes, without its keys.
 fn data_size(writes: &[Write]) -> usize {
-    let mut updates: BTreeMap<([u8; 16], &Bytes), Update> = BTreeMap::new();
+    let mut updates: BTreeMap<([u8; 16], &Bytes), Update<'_>> = BTreeMap::new();
     for write in writes {
         for (_, key) in &write.keys {
-            let update = updates.entry((write.table().id, key)).or_default();
+            let update = updates.entry((write.table().id, key));
+            let update = update.or_insert_with(|| Update::of(write.table()));
             update.add(write);
         }
     }
     updates.values().map(Update::size).sum()
 }
 
-impl Update {
+impl<'w> Update<'w> {
+    fn of(table: &'w Table) -> Self {
+        Self {
+            table,
+            statics: Row::default(),
+            rows: BTreeMap::new(),
+            ranges: 0,
+        }
+    }
+
     fn add(&mut self, write: &Write) {
         let statics = std::mem::take(&mut self.statics);
         self.statics = statics.merge(written(write, true));
@@ -145,8 +157,8 @@ impl Update {
 
     fn size(&self) -> usize {
         let rows = self.rows.values();
-        let rows = rows.map(|(clustering, row)| clustering + row_size(row));
-        PARTITION_BYTES + row_size(&self.statics) + self.ranges + rows.sum::<usize>()
+        let rows = rows.map(|(clustering, row)| clustering + row_size(self.table, row));
+        PARTITION_BYTES + row_size(self.table, &self.statics) + self.ranges + rows.sum::<usize>()
     }
 }
 
@@ -175,19 +187,29 @@ const ENDING_BYTES: usize = 4 + 8;
 const COLLECTION_BYTES: usize = 12;
 /// A cell's time, time to live and end.
 const CELL_BYTES: usize = 8 + ENDING_BYTES;
+/// What Cassandra tells the elements of a list apart by.
+const UUID_BYTES: usize = 16;
 
-fn row_size(row: &Row) -> usize {
+fn row_size(table: &Table, row: &Row) -> usize {
+    let is_list = |number: &u32| {
+        let column = table.columns.iter().find(|column| column.number == *number);
+        column.is_some_and(|column| matches!(column.data_type, DataType::List { .. }))
+    };
     let ends = row.liveness.is_some_and(|liveness| liveness.ends.is_some());
-    let columns = row.columns.values().map(|content| match content {
-        Content::Simple(cell) => cell_size(&[], cell),
+    let columns = row.columns.iter().map(|(number, content)| match content {
+        Content::Simple(cell) => cell_size(0, cell),
         Content::Complex { cells, .. } => {
-            let cells = cells.iter().map(|(path, cell)| cell_size(path, cell));
+            let is_list = is_list(number);
+            let path_size = |path: &Vec<u8>| if is_list { UUID_BYTES } else { path.len() };
+            let cells = cells
+                .iter()
+                .map(|(path, cell)| cell_size(path_size(path), cell));
             COLLECTION_BYTES + cells.sum::<usize>()
         }
     });
     ROW_BYTES + if ends { ENDING_BYTES } else { 0 } + columns.sum::<usize>()
 }
 
-fn cell_size(path: &[u8], cell: &Cell) -> usize {
-    CELL_BYTES + path.len() + cell.value.as_ref().map_or(0, Vec::len)
+fn cell_size(path: usize, cell: &Cell) -> usize {
+    CELL_BYTES + path + cell.value.as_ref().map_or(0, Vec::len)
 }

@@ -159,7 +159,11 @@ async fn conditional_batches_answer_each_row_once_and_in_order() {
             (
                 "BEGIN BATCH INSERT INTO t (p, c, v) VALUES (1, 5, 'c') IF NOT EXISTS; \
                  UPDATE t SET v = 'q' WHERE p = 1 AND c = 1 IF v = 'n' APPLY BATCH",
-                "false, 1, 1, 8, 'y'",
+                "false, 1, 1, null, 'y'",
+            ),
+            (
+                "INSERT INTO t (p, c) VALUES (1, 1) IF NOT EXISTS",
+                "false, 1, 1, null, 'y'",
             ),
         ],
     )
@@ -226,12 +230,20 @@ async fn lists_change_several_times_in_one_statement() {
                 "",
             ),
             ("SELECT l FROM l", "[0, 1, 2, 3, 4, 5, 6, 7, 8, 9]"),
-            // Places and values are those from before the statement.
+            // Each change is made of what those before it have left.
             (
                 "UPDATE l SET l[0] = 10, l = l - [1, 2], l = [11] + l, l[9] = 12 WHERE p = 1",
+                "List index 9 out of bound, list has size 9",
+            ),
+            (
+                "UPDATE l SET l[0] = 10, l = l - [1, 2], l = [11] + l, l[8] = 12 WHERE p = 1",
                 "",
             ),
             ("SELECT l FROM l", "[11, 10, 3, 4, 5, 6, 7, 8, 12]"),
+            (
+                "UPDATE l SET l[null] = 1 WHERE p = 1",
+                "Invalid null value for list index",
+            ),
             (
                 "BEGIN BATCH UPDATE l SET l = l + [1], l = l + [2] WHERE p = 2; \
                  UPDATE l SET l = l + [3], l = [0] + l WHERE p = 2 APPLY BATCH",

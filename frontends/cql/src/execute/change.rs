@@ -87,7 +87,7 @@ fn order(timestamp: i64) -> u64 {
 }
 
 /// The visible elements of a collection that is there: by path.
-pub(super) type Elements<'e> = Vec<(&'e [u8], &'e [u8])>;
+type Elements = Vec<(Vec<u8>, Vec<u8>)>;
 
 /// A row that is being changed: what was there, and what is written.
 pub(super) struct Target<'r> {
@@ -125,13 +125,19 @@ impl<'r> Target<'r> {
         self.written = std::mem::take(&mut self.written).with(column.number, content);
     }
 
-    fn elements(&self, column: &Column) -> Elements<'_> {
-        let content = self.before.and_then(|row| row.columns.get(&column.number));
-        let Some(content) = content else {
-            return Vec::new();
+    /// The elements of a list as the changes that were made so far have left it.
+    fn elements(&self, column: &Column) -> Elements {
+        let before = self.before.and_then(|row| row.columns.get(&column.number));
+        let written = self.written.columns.get(&column.number);
+        let content = match (before, written) {
+            (Some(before), Some(written)) => before.clone().merge(written.clone()),
+            (Some(content), None) | (None, Some(content)) => content.clone(),
+            (None, None) => return Vec::new(),
         };
         let row_deletion = self.before.map_or(Deletion::NONE, |row| row.deletion);
-        content.visible(self.deletion.max(row_deletion), self.stamp.now)
+        let visible = content.visible(self.deletion.max(row_deletion), self.stamp.now);
+        let owned = |(path, value): (&[u8], &[u8])| (path.to_vec(), value.to_vec());
+        visible.into_iter().map(owned).collect()
     }
 
     /// Applies one change.
@@ -276,8 +282,8 @@ impl<'r> Target<'r> {
             DataType::List { .. } => self
                 .elements(column)
                 .into_iter()
-                .filter(|(_, element)| wanted.contains(element))
-                .map(|(path, _)| path.to_vec())
+                .filter(|(_, element)| wanted.contains(&element.as_slice()))
+                .map(|(path, _)| path)
                 .collect(),
             _ => wanted.into_iter().map(<[u8]>::to_vec).collect(),
         };
@@ -299,11 +305,8 @@ impl<'r> Target<'r> {
             .ok()
             .and_then(|index| elements.get(index));
         let Some(path) = found.map(|(path, _)| path.to_vec()) else {
-            let name = &column.name;
             return Err(CqlError::invalid(match (size, value) {
-                (0, Some(_)) => {
-                    format!("Attempted to set an element on a list which is null ({name})")
-                }
+                (0, Some(_)) => "Attempted to set an element on a list which is null".to_owned(),
                 (0, None) => "Attempted to delete an element from a list which is null".to_owned(),
                 _ => format!("List index {index} out of bound, list has size {size}"),
             }));
@@ -348,12 +351,12 @@ fn optional<'a>(scope: &Scope<'a>, what: &'a Expression) -> Result<Option<Option
 
 fn required<'a>(scope: &Scope<'a>, key: &'a Expression, column: &Column) -> Result<Cow<'a, [u8]>> {
     let what = match column.data_type {
-        DataType::List { .. } => "list index",
+        DataType::List { .. } => "value for list index",
         DataType::Map { .. } => "map key",
         _ => "set element",
     };
     if scope.is_unset(key) {
-        return Err(CqlError::invalid(format!("Invalid unset value for {what}")));
+        return Err(CqlError::invalid(format!("Invalid unset {what}")));
     }
     scope
         .evaluate(key)?

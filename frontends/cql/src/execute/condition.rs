@@ -110,11 +110,11 @@ impl<'a> Scope<'a> {
             }
             Some(ConditionPart::Element(key)) => {
                 let what = match data_type {
-                    DataType::List { .. } => "list index",
-                    _ => "map key",
+                    DataType::List { .. } => "list",
+                    _ => "map",
                 };
                 let key = self.evaluate(key)?.ok_or_else(|| {
-                    CqlError::invalid(format!("Invalid null value for {what} access"))
+                    CqlError::invalid(format!("Invalid null value for {what} element access"))
                 })?;
                 self.element_part(data_type, &key, value)
             }

@@ -34,9 +34,47 @@ pub(super) struct Found {
     rows: BTreeMap<Bytes, Values>,
     /// What the partition shares, if a condition or a change is of that.
     statics: Option<Values>,
+    /// By place, the columns that were read.
+    read: Vec<bool>,
 }
 
 impl Found {
+    /// What conditional writes look at: static columns only if they change some, or those that
+    /// conditions name.
+    pub(super) fn of(writes: &[Write]) -> Self {
+        let Some(table) = writes.first().map(Write::table) else {
+            return Self::default();
+        };
+        let changes_statics = writes.iter().any(changes_statics);
+        let mut read: Vec<bool> = table
+            .columns
+            .iter()
+            .map(|column| changes_statics || column.kind != ColumnKind::Static)
+            .collect();
+        for write in writes {
+            if let Condition::All(conditions) = &write.plan.condition {
+                for condition in conditions {
+                    if let Some(read) = read.get_mut(condition.column) {
+                        *read = true;
+                    }
+                }
+            }
+        }
+        Self {
+            read,
+            ..Self::default()
+        }
+    }
+
+    fn values(&self, line: &Line<'_>) -> Values {
+        let values = line.values.iter().zip(&self.read);
+        let owned = |(value, is_read): (&Evaluated<'_>, &bool)| {
+            let value = value.as_deref().filter(|_| *is_read);
+            value.map(<[u8]>::to_vec)
+        };
+        values.map(owned).collect()
+    }
+
     fn shown(&self) -> impl Iterator<Item = &Values> {
         let alone = self.statics.as_ref().filter(|_| self.rows.is_empty());
         self.rows.values().chain(alone)
@@ -161,13 +199,15 @@ pub(super) async fn check(
         .as_ref()
         .and_then(|stored| lens.row(key, stored, &record, above));
     if let (Some(line), Some(locator)) = (&line, locators.get(1)) {
-        found.rows.insert(locator.row_key.clone(), owned(line));
+        found
+            .rows
+            .insert(locator.row_key.clone(), found.values(line));
     }
     let has_row = line.is_some();
     let has_statics = has_values(&record.statics, record.deletion, write.stamp.now);
     let line = line.or_else(|| has_statics.then(|| lens.statics(key, &record)));
     if has_statics && looks_at_statics(write) {
-        found.statics = line.as_ref().map(owned);
+        found.statics = line.as_ref().map(|line| found.values(line));
     }
     let exists = match write.rows {
         Written::Each(_) => has_row,
@@ -181,11 +221,6 @@ pub(super) async fn check(
     }
 }
 
-fn owned(line: &Line<'_>) -> Values {
-    let owned = |value: &Evaluated<'_>| value.as_deref().map(<[u8]>::to_vec);
-    line.values.iter().map(owned).collect()
-}
-
 /// Whether a statement changes static columns, or has a condition on one.
 fn looks_at_statics(write: &Write) -> bool {
     let is_static = |condition: &ColumnCondition| {
@@ -196,7 +231,11 @@ fn looks_at_statics(write: &Write) -> bool {
         Condition::All(conditions) => conditions.iter().any(is_static),
         _ => false,
     };
-    asks || write.changes_shared() || matches!(write.rows, Written::Shared)
+    asks || changes_statics(write)
+}
+
+fn changes_statics(write: &Write) -> bool {
+    write.changes_shared() || matches!(write.rows, Written::Shared)
 }
 
 /// Whether a partition has any row, for conditions on all of it.

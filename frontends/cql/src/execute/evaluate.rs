@@ -211,10 +211,10 @@ impl<'a> Scope<'a> {
                 serialize_map(&pairs)
             }
             Expression::Tuple(inner) => {
-                if inner.iter().any(|inner| self.is_unset(inner)) {
-                    return Err(CqlError::invalid(
-                        "Invalid unset value for tuple field number 0",
-                    ));
+                if let Some(unset) = inner.iter().position(|inner| self.is_unset(inner)) {
+                    return Err(CqlError::invalid(format!(
+                        "Invalid unset value for tuple field number {unset}"
+                    )));
                 }
                 serialize_tuple(&self.all(inner)?)
             }

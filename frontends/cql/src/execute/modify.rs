@@ -125,7 +125,7 @@ async fn apply_all(
     writes: &[Write],
     transaction: &mut Transaction,
 ) -> std::result::Result<Applied, Failure> {
-    let mut found = Found::default();
+    let mut found = Found::of(writes);
     let mut is_applied = true;
     for write in writes {
         if write.plan.condition.is_conditional() {

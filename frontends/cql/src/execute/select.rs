@@ -144,7 +144,8 @@ fn limits(select: &Select, context: &Context<'_>, scope: &Scope<'_>) -> Result<L
         rows: limit(&select.limit, "LIMIT", "limit")?.unwrap_or(u32::MAX),
         per_partition: limit(
             &select.per_partition_limit,
-            "PER PARTITION LIMIT",
+            // Cassandra calls both limits this.
+            "LIMIT",
             "per_partition_limit",
         )?
         .unwrap_or(u32::MAX),

@@ -267,8 +267,14 @@ async fn vectors_are_compared_with_what_is_written() {
         &tester,
         &[
             ("SELECT similarity_cosine(e, [1, 0, 0]) FROM v", "1.0"),
-            ("SELECT similarity_dot_product([0.5, 2, 3], e) FROM v", "0.75"),
-            ("SELECT similarity_euclidean(e, [1.0, 0.0, 1.0]) FROM v", "0.5"),
+            (
+                "SELECT similarity_dot_product([0.5, 2, 3], e) FROM v",
+                "0.75",
+            ),
+            (
+                "SELECT similarity_euclidean(e, [1.0, 0.0, 1.0]) FROM v",
+                "0.5",
+            ),
             ("SELECT similarity_cosine([1, 2], [1, 2]) FROM v", "1.0"),
             (
                 "SELECT similarity_cosine(e, [1, 0]) FROM v",

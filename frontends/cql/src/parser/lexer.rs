@@ -49,6 +49,9 @@ pub(super) struct Lexed<'t> {
     pub(super) error_start: usize,
 }
 
+/// What stands for the end of a text.
+const END: &str = "'<EOF>'";
+
 type Cut<'t> = IResult<&'t str, &'t str>;
 
 /// Cuts the text. What no token begins with ends it.
@@ -83,7 +86,13 @@ pub(super) fn lex(text: &str, limit: usize) -> Lexed<'_> {
                 break;
             }
             Err(words) => {
-                lexed.error = Some(format!("{} {words}", line_and_column(text, start)));
+                // What is not closed is noticed at the end.
+                let place = if words.contains(END) {
+                    text.len()
+                } else {
+                    start
+                };
+                lexed.error = Some(format!("{} {words}", line_and_column(text, place)));
                 lexed.error_start = start;
                 break;
             }
@@ -176,7 +185,7 @@ fn delimited(input: &str, quote: char, kind: TokenKind) -> Cutting<'_> {
     loop {
         let rest = body.get(end..).unwrap_or_default();
         let Some(at) = rest.find(quote) else {
-            return Err(format!("mismatched character '<EOF>' expecting '{quote}'"));
+            return Err(format!("mismatched character {END} expecting '{quote}'"));
         };
         let after = rest.get(at + 1..).unwrap_or_default();
         if let Some(more) = after.strip_prefix(quote) {
@@ -198,11 +207,11 @@ fn delimited(input: &str, quote: char, kind: TokenKind) -> Cutting<'_> {
 /// A text between two pairs of dollars, in which nothing has a meaning.
 fn dollars(input: &str) -> Cutting<'_> {
     let Some(body) = input.strip_prefix("$$") else {
-        return Err("mismatched character '<EOF>' expecting '$'".to_owned());
+        return Err(format!("mismatched character {END} expecting '$'"));
     };
     match body.split_once("$$") {
         Some((text, rest)) => Ok((rest, TokenKind::String, Cow::Borrowed(text))),
-        None => Err("mismatched character '<EOF>' expecting '$'".to_owned()),
+        None => Err(format!("mismatched character {END} expecting '$'")),
     }
 }
 
@@ -408,13 +417,13 @@ mod tests {
             ("a @", "line 1:2 no viable alternative at character '@'"),
             (
                 "a\n 'b",
-                "line 2:1 mismatched character '<EOF>' expecting '''",
+                "line 2:3 mismatched character '<EOF>' expecting '''",
             ),
             (
                 "\"x",
-                "line 1:0 mismatched character '<EOF>' expecting '\"'",
+                "line 1:2 mismatched character '<EOF>' expecting '\"'",
             ),
-            ("$$x", "line 1:0 mismatched character '<EOF>' expecting '$'"),
+            ("$$x", "line 1:3 mismatched character '<EOF>' expecting '$'"),
             ("é", "line 1:0 no viable alternative at character 'é'"),
         ] {
             assert_eq!(lex(text, 1000).error.as_deref(), Some(words));

@@ -108,7 +108,7 @@ fn set_field(planner: &mut Planner<'_>, column: &Column, field: &str, value: &Te
             shown()
         )),
         DataType::User { definition, .. } => {
-            let Ok((place, data_type)) = field_of(data_type, field) else {
+            let Ok((place, data_type)) = field_of((name, data_type), field) else {
                 return refuse(format!(
                     "UDT column {name} does not have a field named {field}"
                 ));
@@ -202,7 +202,7 @@ pub(super) fn deletion_of(
             ))
         }
         Deletion::Field(_, field) => match data_type {
-            DataType::User { frozen: false, .. } => match field_of(data_type, field) {
+            DataType::User { frozen: false, .. } => match field_of((name, data_type), field) {
                 Ok((place, _)) => Ok(How::DeleteField(place)),
                 Err(_) => refuse(format!(
                     "UDT column {name} does not have a field named {field}"

@@ -62,6 +62,9 @@ impl Planner<'_> {
     pub(super) fn condition(&mut self, condition: &If) -> Result<Condition> {
         match condition {
             If::Always => return Ok(Condition::Always),
+            If::All(_) if self.table.is_counter() => {
+                return refuse("Conditions on counters are not supported");
+            }
             _ if self.table.is_counter() => {
                 return refuse("Conditional updates are not supported on counter tables");
             }
@@ -194,7 +197,7 @@ impl Planner<'_> {
                 let DataType::User { .. } = &column.data_type else {
                     return refuse(format!("Cannot use field access on non-UDT column {name}"));
                 };
-                let Ok((index, data_type)) = field_of(&column.data_type, field) else {
+                let Ok((index, data_type)) = field_of((name, &column.data_type), field) else {
                     return refuse(format!(
                         "UDT column {name} does not have a field named {field}"
                     ));

@@ -143,10 +143,7 @@ pub(super) fn insert(
     for (index, (name, term)) in insert.columns.iter().zip(&insert.values).enumerate() {
         let place = find_column(table, name)?;
         if insert.columns.iter().take(index).any(|other| other == name) {
-            return refuse(format!(
-                "The column names contains duplicates: {}",
-                quoted(name)
-            ));
+            return refuse("The column names contains duplicates");
         }
         let Some(column) = table.columns.get(place) else {
             continue;

@@ -69,14 +69,28 @@ pub(super) fn check_repeats(table: &Table, restrictions: &Restrictions) -> Resul
             .iter()
             .find(|filter| span.contains(&filter.column));
         if let Some(single) = single {
-            let is_slice = matches!(step.test, ClusteringTest::Slice { .. });
-            let words = if is_slice && matches!(single.test, Test::Compare(..)) {
-                "cannot be restricted by both a tuple notation inequality and a single column \
-                 inequality"
-            } else {
-                "cannot be restricted by more than one relation"
-            };
-            return refuse(format!("Column \"{}\" {words}", name(single.column)));
+            let name = name(single.column);
+            return refuse(match (&step.test, &single.test) {
+                (ClusteringTest::InTuples(_) | ClusteringTest::InTupleList(..), _)
+                | (ClusteringTest::Slice { .. }, Test::In(_)) => format!(
+                    "{name} cannot be restricted by more than one relation if it includes a IN"
+                ),
+                (ClusteringTest::Slice { .. }, Test::Compare(comparator, _))
+                    if *comparator != Comparator::Equal =>
+                {
+                    format!(
+                        "Column \"{name}\" cannot be restricted by two inequalities not starting \
+                         with the same column"
+                    )
+                }
+                (ClusteringTest::Slice { .. }, _) => format!(
+                    "Column \"{name}\" cannot be restricted by both an equality and an inequality \
+                     relation"
+                ),
+                _ => format!(
+                    "{name} cannot be restricted by more than one relation if it includes an Equal"
+                ),
+            });
         }
         for other in restrictions.together.iter().take(index) {
             let overlaps =

@@ -18,6 +18,19 @@ pub(crate) enum Choice {
     List(Expression),
 }
 
+impl Choice {
+    /// That a column is one of these. One value that it may be is the one that it must be.
+    fn test(self) -> Test {
+        match self {
+            Self::Many(values) => match <[Expression; 1]>::try_from(values) {
+                Ok([only]) => Test::Compare(Comparator::Equal, only),
+                Err(values) => Test::In(Self::Many(values)),
+            },
+            other => Test::In(other),
+        }
+    }
+}
+
 /// One end of a slice of rows: values of the first columns of it, and whether they are inside.
 #[derive(Clone, Debug)]
 pub(crate) struct Bound {
@@ -141,8 +154,7 @@ impl Planner<'_> {
             Relation::In { column, values } => {
                 let (place, column) = self.column(column)?;
                 check_multi_cell(&column, "IN")?;
-                let choice = self.choice(values, &column)?;
-                out.push(place, Test::In(choice));
+                out.push(place, self.choice(values, &column)?.test());
             }
             Relation::CompareElement {
                 column,
@@ -176,7 +188,7 @@ impl Planner<'_> {
             }
             Relation::InTuples { columns, values } => {
                 let step = self.in_tuples(columns, values)?;
-                out.together.push(step);
+                out.push_step(step, self.table);
             }
             Relation::Like { column, .. } | Relation::IsNotNull(column) => {
                 self.column(column)?;
@@ -217,10 +229,7 @@ impl Planner<'_> {
             ..
         } = &column.data_type
         else {
-            return refuse(format!(
-                "Column \"{}\" cannot be used as a map",
-                column.name
-            ));
+            return refuse(format!("Column {} cannot be used as a map", column.name));
         };
         if !column.data_type.is_multi_cell() {
             return refuse(format!(
@@ -309,6 +318,10 @@ impl Planner<'_> {
                 keys.join(", ")
             ));
         }
+        let unequal = format!(
+            "Unsupported \"!=\" relation: token({}) != {value}",
+            keys.join(", ")
+        );
         let value = self.native_term(value, "partition key token", Native::Bigint)?;
         let range = out.token.get_or_insert_default();
         let list = keys.join(", ");
@@ -330,7 +343,7 @@ impl Planner<'_> {
             Comparator::GreaterOrEqual => bound(&mut range.lower, "start", value, true),
             Comparator::Less => bound(&mut range.upper, "end", value, false),
             Comparator::LessOrEqual => bound(&mut range.upper, "end", value, true),
-            Comparator::NotEqual => refuse("Unsupported \"!=\" relation on token()"),
+            Comparator::NotEqual => refuse(unequal),
         }
     }
 }

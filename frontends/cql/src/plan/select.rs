@@ -6,7 +6,7 @@ use super::expression::{Expression, Typed};
 use super::restriction::{Choice, ClusteringTest, Test};
 use super::route::{Partitions, Route, route};
 use super::selection::{Selection, columns_of, text};
-use super::typing::{Planner, find_column};
+use super::typing::{Planner, find_column, function_text};
 use crate::catalog::Relation;
 use crate::error::{Result, refuse};
 use crate::functions::Aggregate;
@@ -77,7 +77,7 @@ pub(super) fn select(
         planner,
         select.per_partition_limit.as_ref(),
         "per_partition_limit",
-        "PER PARTITION LIMIT",
+        "LIMIT",
     )?;
     let needed = needed(table, &selection, &aggregates, &group_by, &route);
     let is_of_regular = |filter: &super::restriction::Filter| {
@@ -162,6 +162,8 @@ fn check_distinct(table: &Table, selection: &Selection, route: &Route) -> Result
                 column.name
             ));
         }
+    }
+    for (column, is_used) in table.columns.iter().zip(&used) {
         if column.kind == ColumnKind::PartitionKey
             && !*is_used
             && !matches!(route.partitions, Partitions::Keys(..))
@@ -211,7 +213,18 @@ fn groups(planner: &mut Planner<'_>, select: &statement::Select) -> Result<Vec<T
         .collect();
     planner.has_rows = false;
     if planner.aggregates.len() > aggregates {
-        return refuse("Aggregate functions are not supported in the GROUP BY clause");
+        let last = select
+            .group_by
+            .iter()
+            .rev()
+            .find_map(|selector| match selector {
+                Selector::Function { name, .. } => Some(function_text(name)),
+                _ => None,
+            });
+        return refuse(format!(
+            "Aggregate functions are not supported within the GROUP BY clause, got: {}",
+            last.unwrap_or_default()
+        ));
     }
     groups
 }
@@ -237,7 +250,7 @@ fn check_group_order(table: &Table, groups: &[Typed], route: &Route) -> Result<(
     let mut next = 0;
     for (index, group) in groups.iter().enumerate() {
         let Some(place) = group_column(group) else {
-            return refuse("Group by currently only supports groups of columns");
+            return refuse("GROUP BY functions must have one clustering column name as parameter");
         };
         let is_function = !matches!(group.expression, Expression::Column(_));
         let name = table
@@ -313,18 +326,15 @@ fn order(
     let Some(first) = select.order_by.first() else {
         return Ok((false, Vec::new()));
     };
-    if let Some(near) = &first.near {
+    if first.near.is_some() {
         let place = find_column(table, &first.column)?;
         let column = table.columns.get(place).map(|column| &column.data_type);
-        if !matches!(column, Some(DataType::Vector { .. })) {
+        if let Some(other) = column.filter(|it| !matches!(it, DataType::Vector { .. })) {
             return refuse(format!(
-                "ANN ordering is only supported on float vector indexes (got {near})"
+                "Unexpected receiver type '{other}'; only list and vector are expected"
             ));
         }
         return refuse("ANN ordering by vector requires the column to be indexed");
-    }
-    if select.is_distinct {
-        return refuse("Ordering on DISTINCT queries is not supported");
     }
     let Partitions::Keys(choices, _) = &route.partitions else {
         return refuse(

@@ -101,10 +101,10 @@ impl Planner<'_> {
             Selector::CountRows => Ok(self.add_aggregate(Aggregate::count_rows(), None)),
             Selector::ColumnTime { what, of } => self.column_time(*what, of),
             Selector::Field(of, name) => {
-                let of = self.typed(of, None)?;
-                let (place, data_type) = field_of(&of.data_type, name)?;
+                let typed = self.typed(of, None)?;
+                let (place, data_type) = field_of((&text(of), &typed.data_type), name)?;
                 Ok(Typed::new(
-                    Expression::Field(Box::new(of), place),
+                    Expression::Field(Box::new(typed), place),
                     data_type,
                 ))
             }
@@ -191,7 +191,9 @@ impl Planner<'_> {
         };
         let part = match inner {
             None => None,
-            Some(Selector::Field(_, field)) => Some(Part::Field(field_of(&data_type, field)?.0)),
+            Some(Selector::Field(_, field)) => {
+                Some(Part::Field(field_of((name, &data_type), field)?.0))
+            }
             Some(part) => match self.of_row(part)?.expression {
                 Expression::Element(_, key) => Some(Part::Element(*key)),
                 Expression::Slice(_, from, to) => {
@@ -210,10 +212,13 @@ impl Planner<'_> {
 }
 
 /// The place and the type of a field.
-pub(super) fn field_of(data_type: &DataType, name: &str) -> Result<(usize, DataType)> {
+pub(super) fn field_of(
+    (of, data_type): (&str, &DataType),
+    name: &str,
+) -> Result<(usize, DataType)> {
     let DataType::User { definition, .. } = data_type else {
         return Err(CqlError::invalid(format!(
-            "Invalid field selection: {data_type} is not a user type"
+            "Invalid field selection: {of} of type {data_type} is not a user type"
         )));
     };
     let fields = definition.fields.iter().enumerate();

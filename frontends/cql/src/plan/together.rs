@@ -98,7 +98,10 @@ impl Planner<'_> {
                     .iter()
                     .map(|term| self.tuple_values(term, &found, true))
                     .collect();
-                ClusteringTest::InTuples(tuples?)
+                match <[Tuple; 1]>::try_from(tuples?) {
+                    Ok([only]) => ClusteringTest::EqualTuple(only),
+                    Err(tuples) => ClusteringTest::InTuples(tuples),
+                }
             }
         };
         Ok(ClusteringStep {

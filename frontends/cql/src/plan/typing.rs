@@ -117,12 +117,8 @@ impl<'a> Planner<'a> {
                     _ => return self.literal(what, want),
                 }
             }
-            Selector::List(elements) => {
-                let own = self.typed(selector, None).ok().map(|typed| typed.data_type);
-                let elements = elements.iter().map(|element| self.argument(element));
-                Argument::List(own, elements.collect::<Result<_>>()?)
-            }
-            Selector::Set(_)
+            Selector::List(_)
+            | Selector::Set(_)
             | Selector::MapOrUserType(_)
             | Selector::Tuple(_) => return self.literal(what, want),
             Selector::Function { name, arguments } => self.function(name, arguments, want)?,
@@ -205,12 +201,12 @@ impl<'a> Planner<'a> {
                 let elements = elements.iter().map(|element| self.argument(element));
                 Argument::List(own, elements.collect::<Result<_>>()?)
             }
-            Selector::Set(_)
-            | Selector::MapOrUserType(_)
-            | Selector::Tuple(_) => match self.typed(selector, None) {
-                Ok(typed) => Argument::Typed(typed.data_type),
-                Err(_) => Argument::Unknown,
-            },
+            Selector::Set(_) | Selector::MapOrUserType(_) | Selector::Tuple(_) => {
+                match self.typed(selector, None) {
+                    Ok(typed) => Argument::Typed(typed.data_type),
+                    Err(_) => Argument::Unknown,
+                }
+            }
             other => Argument::Typed(self.typed(other, None)?.data_type),
         })
     }
@@ -224,7 +220,7 @@ impl<'a> Planner<'a> {
         }
         if !self.has_rows {
             return Err(CqlError::invalid(
-                "Aggregation functions are not supported in the where clause",
+                "Aggregation function are not supported in the where clause",
             ));
         }
         let inner = self.typed(argument, None)?;
@@ -292,16 +288,14 @@ impl<'a> Planner<'a> {
         arguments: &[Selector],
         want: Option<Receiver<'_>>,
     ) -> Result<Typed> {
+        let [argument] = arguments else {
+            return Err(CqlError::invalid(format!(
+                "Invalid number of arguments for function system.{name}(text)"
+            )));
+        };
         let Some(want) = want else {
             return Err(CqlError::invalid(format!(
                 "{name}() cannot be used in the selection clause"
-            )));
-        };
-        let [argument] = arguments else {
-            return Err(CqlError::invalid(format!(
-                "Unexpected number of arguments for {name}(); one argument of type text expected, \
-                 but got {}",
-                arguments.len()
             )));
         };
         let data_type = &DataType::Native(Native::Text);

@@ -36,7 +36,7 @@ impl Content {
         }
     }
 
-    fn merge(self, other: Self) -> Self {
+    pub(crate) fn merge(self, other: Self) -> Self {
         match (self, other) {
             (Self::Simple(left), Self::Simple(right)) => Self::Simple(left.merge(right)),
             (

@@ -52,7 +52,7 @@ pub(crate) fn alter_table(
         AlterTableAction::AlterMask { mask, .. } => {
             if mask.is_some() {
                 return refuse(
-                    "Cannot mask column because dynamic data masking is not enabled. You can \
+                    "Cannot mask columns because dynamic data masking is not enabled. You can \
                      enable it with the dynamic_data_masking_enabled property on cassandra.yaml",
                 );
             }

@@ -32,7 +32,11 @@ pub(crate) fn create_index(
         _ => return refuse("Only CUSTOM indexes support multiple columns"),
     };
     let Some(column) = table.column(&target.column) else {
-        return refuse(format!("Column '{}' doesn't exist", target.column));
+        return refuse(format!(
+            "Undefined column name {} in table {}",
+            target.column,
+            table.full_name()
+        ));
     };
     check_durations(&column.data_type)?;
     let is_only_key = column.kind == ColumnKind::PartitionKey && table.partition_key().count() == 1;
@@ -212,7 +216,10 @@ mod tests {
                 "CREATE INDEX taken ON t (c)",
                 "Index 'taken' already exists",
             ),
-            ("CREATE INDEX ON t (x)", "Column 'x' doesn't exist"),
+            (
+                "CREATE INDEX ON t (x)",
+                "Undefined column name x in table k.t",
+            ),
             (
                 "CREATE INDEX ON t (p)",
                 "Cannot create secondary index on the only partition key column p",

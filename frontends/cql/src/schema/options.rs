@@ -334,8 +334,8 @@ fn read_repair(text: &str) -> Result<String> {
 
 fn caching(entries: &[(String, String)]) -> Result<Map> {
     let mut caching = TableOptions::default().caching;
-    for (key, value) in entries {
-        let value = value.to_uppercase();
+    for (key, shown) in entries {
+        let value = shown.to_uppercase();
         let is_right = match key.as_str() {
             "keys" => value == "ALL" || value == "NONE",
             "rows_per_partition" => {
@@ -350,7 +350,8 @@ fn caching(entries: &[(String, String)]) -> Result<Map> {
         };
         refuse_unless(is_right, || {
             format!(
-                "Invalid value for caching sub-option '{key}': only 'ALL' and 'NONE' are allowed"
+                "Invalid value '{shown}' for caching sub-option '{key}': only 'ALL' and 'NONE' are \
+                 allowed"
             )
         })?;
         caching.insert(key.clone(), value);
