@@ -1,7 +1,7 @@
 //! What the programs under `clients/` need: packages of their languages, and what is built of them.
 //!
-//! It is installed once for each version of its lock file, into the cache that `scripts/environment`
-//! uses too, so that a second run starts at once.
+//! It is installed once for each version of its lock file, into the cache that
+//! `scripts/environment` uses too, so that a second run starts at once.
 
 use std::env;
 use std::fs;

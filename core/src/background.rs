@@ -1,5 +1,5 @@
-//! The work that goes on by itself: upgrades, reaping, expiry, splits by size, jobs whose owner is gone, and
-//! agreeing with other servers on the same engine.
+//! The work that goes on by itself: upgrades, reaping, expiry, splits by size, jobs whose owner is
+//! gone, and agreeing with other servers on the same engine.
 
 use std::time::{Duration, Instant};
 

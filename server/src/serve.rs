@@ -201,7 +201,7 @@ impl Server<'_> {
     fn control(&self, data: &Path) -> Option<Control> {
         Control::bind(data)
             .inspect_err(|error| {
-                warn!(%error, "no control socket: backups and advice work only while the server is stopped");
+                warn!(%error, "no control socket: no backups and no advice while the server runs");
             })
             .ok()
     }

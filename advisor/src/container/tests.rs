@@ -94,7 +94,11 @@ fn titles(report: &Report) -> Vec<String> {
 async fn a_container_is_compared_with_what_it_could_be() {
     let store = store(3_000).await;
     let report = ask(&store, "{}").await.unwrap();
-    let expected = ["city, the key it has — to watch", "id — good", "group — good"];
+    let expected = [
+        "city, the key it has — to watch",
+        "id — good",
+        "group — good",
+    ];
     assert_eq!(titles(&report), expected);
     assert_eq!((report.records, report.physical_partitions), (3_000, 2));
     assert_eq!(report.throughput, 20_000);

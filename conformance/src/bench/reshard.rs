@@ -244,7 +244,7 @@ async fn write(
         let commands = [
             doc! { "insert": COLLECTION, "documents": [document(new)] },
             doc! { "update": COLLECTION, "updates": [{
-                "q": { "_id": id, "tenant": old.get_str("tenant")?, "group": old.get_str("group")? },
+                "q": { "_id": id, "tenant": old.get("tenant"), "group": old.get("group") },
                 "u": { "$set": { "n": n } },
             }] },
         ];

@@ -178,6 +178,7 @@ pub(crate) fn refusal_of(rejection: &str) -> Refusal {
 #[cfg(test)]
 mod tests {
     use bson::oid::ObjectId;
+    use bson::spec::BinarySubtype;
     use bson::{Timestamp, doc};
 
     use super::*;
@@ -194,7 +195,7 @@ mod tests {
             "rate": 0.5,
             "is": true,
             "day": bson::DateTime::from_millis(0),
-            "bin": bson::Binary { subtype: bson::spec::BinarySubtype::Generic, bytes: vec![1, 255] },
+            "bin": bson::Binary { subtype: BinarySubtype::Generic, bytes: vec![1, 255] },
             "ts": Timestamp { time: 1, increment: 2 },
         };
         let mut told = Vec::new();

@@ -298,8 +298,8 @@ mod tests {
             "CREATE TABLE t (tenant text, day date, n int, s text STATIC, price double, at \
              timestamp, ok boolean, tags set<text>, big varint, PRIMARY KEY ((tenant, day), n))",
             "INSERT INTO t (tenant, day, s) VALUES ('a', '2026-11-16', 'one for all')",
-            "INSERT INTO t (tenant, day, n, price, at, ok, tags, big) VALUES ('a', '2026-11-16', 1, \
-             1.5, 0, true, {'x'}, 123456789012345678901)",
+            "INSERT INTO t (tenant, day, n, price, at, ok, tags, big) VALUES ('a', '2026-11-16', \
+             1, 1.5, 0, true, {'x'}, 123456789012345678901)",
             "INSERT INTO t (tenant, day, n) VALUES ('a', '2026-11-16', 2)",
             "DELETE FROM t WHERE tenant = 'a' AND day = '2026-11-16' AND n = 2",
         ])
