@@ -139,7 +139,7 @@ pub fn update(results: &[Walked]) -> Result<(), Error> {
         .join(reports::README);
     let doing = |what| format!("{what} {}", readme.display());
     let text = fs::read_to_string(&readme).map_err(Error::io(doing("reading")))?;
-    let Some(text) = reports::with_support(&text, &reports::support()?) else {
+    let Some(text) = reports::with_support(&text, &reports::support(&ledgers)) else {
         return Ok(());
     };
     fs::write(&readme, text).map_err(Error::io(doing("writing")))

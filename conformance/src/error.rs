@@ -71,10 +71,10 @@ pub enum Error {
         output: String,
     },
     /// A ledger is not what one should be.
-    #[error("{file}: {reason}")]
+    #[error("the ledger of {suite}: {reason}")]
     Ledger {
-        /// Where it is.
-        file: String,
+        /// Which one.
+        suite: &'static str,
         /// What is wrong in it.
         reason: String,
     },

@@ -124,13 +124,18 @@ impl Ledger {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => String::new(),
             Err(error) => return Err(Error::io(format!("reading {}", file.display()))(error)),
         };
-        Self::parse(suite, &text).map_err(|reason| Error::Ledger {
-            file: file.display().to_string(),
+        Self::parse(suite, &text)
+    }
+
+    /// Reads the ledger of a suite from this text.
+    pub(crate) fn parse(suite: &'static Suite, text: &str) -> Result<Self, Error> {
+        Self::parsed(suite, text).map_err(|reason| Error::Ledger {
+            suite: suite.name,
             reason,
         })
     }
 
-    fn parse(suite: &'static Suite, text: &str) -> Result<Self, String> {
+    fn parsed(suite: &'static Suite, text: &str) -> Result<Self, String> {
         let root: Table = text.parse().map_err(|error| format!("{error}"))?;
         let mut ledger = Self {
             suite,

@@ -23,6 +23,7 @@ pub mod http;
 pub mod ledger;
 mod output;
 pub mod packages;
+pub mod peers;
 mod postgres;
 mod process;
 pub mod reports;

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 
 use clap::{Arg, ArgAction, ArgMatches, value_parser};
 use tessera_conformance::check::{Checked, Options, check, update};
+use tessera_conformance::peers::Peer;
 use tessera_conformance::reports;
 use tessera_conformance::suites::{SUITES, Variant, Walk};
 
@@ -32,7 +33,8 @@ pub(crate) fn arguments() -> Vec<Arg> {
         text(
             "target",
             "ADDRESS",
-            "Another server: mongodb://…, HOST:9042 or http://…",
+            "Another server: mongodb://…, HOST:9042 or http://…, or one that is started: \
+             azurite, cassandra",
         ),
         text("client", "NAME", "Only this client"),
         text("variant", "NAME", "How our server is set up")
@@ -60,9 +62,12 @@ pub(crate) fn arguments() -> Vec<Arg> {
 pub(crate) fn command(matches: &ArgMatches) -> Result<(), Failure> {
     let walks = chosen(matches)?;
     let text = |name| matches.get_one::<String>(name).map(String::as_str);
+    let peer = text("target").filter(|target| Peer::NAMES.contains(target));
+    let peer = peer.map(Peer::start).transpose()?;
+    let started = peer.as_ref().map(Peer::target);
     let options = Options {
-        target: text("target"),
-        server: None,
+        target: started.as_deref().or(text("target")),
+        server: peer.as_ref().map(|peer| peer.name),
         only: text("only").unwrap_or_default(),
     };
     let checked = check(&walks, &options)?;

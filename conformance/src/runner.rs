@@ -1,4 +1,4 @@
-//! Walks over servers, two at a time, and tells what comes of each case while it happens.
+//! Walks over servers, several at a time, and tells what comes of each case while it happens.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::num::NonZero;
@@ -9,6 +9,9 @@ use std::time::{Duration, Instant};
 use crate::Error;
 use crate::cases::Case;
 use crate::suites::{Database, Place, Walk};
+
+/// Clients and servers wait for one another, and for what must happen after some time.
+const WALKS_PER_PROCESSOR: usize = 2;
 
 /// What happens during a run.
 #[derive(Debug)]
@@ -74,7 +77,7 @@ pub(crate) fn run(
     // Walks over a server of somebody else might see one another.
     let workers = match target {
         Some(_) => 1,
-        None => thread::available_parallelism().map_or(1, NonZero::get),
+        None => thread::available_parallelism().map_or(1, NonZero::get) * WALKS_PER_PROCESSOR,
     };
     thread::scope(|scope| {
         for _ in 0..workers {

@@ -4,6 +4,8 @@
 use std::io::Write as _;
 use std::net::SocketAddr;
 
+use tessera_conformance::peers::Peer;
+
 use crate::Failure;
 use crate::bench::Scale;
 use crate::bench::figures::{Limit, Report};
@@ -94,7 +96,7 @@ pub(crate) async fn run(report: &mut Report, scale: &Scale) -> Result<(), Failur
 
 /// The peer, where Maven and Java can bring it.
 async fn cassandra(scale: &Scale) -> Result<Target, Failure> {
-    let subject = Subject::cassandra()?;
+    let subject = Subject::peer(Peer::cassandra()?);
     let dialect = prepare(subject.address).await?;
     let target = Target::new(subject, dialect);
     target.fill().await?;

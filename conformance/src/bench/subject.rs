@@ -2,19 +2,18 @@
 
 use std::collections::HashMap;
 use std::fs;
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::SocketAddr;
 use std::path::Path;
 use std::process::Command;
-use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use tempfile::TempDir;
-use tessera_conformance::{Process, Server, binary, packages};
+use tessera_conformance::peers::Peer;
+use tessera_conformance::{Process, Server, binary};
 
 use crate::Failure;
 use crate::bench::wire::Wire;
 
-/// Node and Java read many files before they listen.
+/// Other work on the machine makes a start slow.
 const PATIENCE: Duration = Duration::from_secs(60);
 /// In what `/proc` counts time, on every machine that Linux runs on: the interface is fixed.
 const TICKS_PER_SECOND: f64 = 100.0;
@@ -25,12 +24,11 @@ pub(crate) struct Subject {
     pub(crate) address: SocketAddr,
     id: u32,
     _running: Running,
-    /// Removed behind the process that wrote it.
-    data: Option<TempDir>,
 }
 
 enum Running {
     Server { _server: Box<Server> },
+    Peer { _peer: Box<Peer> },
     Process { _process: Process },
 }
 
@@ -47,66 +45,19 @@ impl Subject {
             _running: Running::Server {
                 _server: Box::new(server),
             },
-            data: None,
         })
     }
 
-    /// Azurite, as its own documentation starts it for tables alone.
-    pub(crate) fn azurite() -> Result<Self, Failure> {
-        let program = packages::node_packages("azurite")?.join("azurite/dist/src/table/main.js");
-        // It tells nobody which port it got, so the port must be known before.
-        let address = TcpListener::bind("127.0.0.1:0")?.local_addr()?;
-        let mut command = Command::new("node");
-        command.arg(program);
-        command.args(["--silent", "--disableTelemetry", "--tablePort"]);
-        let process = Process::start(command.arg(address.port().to_string()))?;
-        Self::listening("Azurite", address, process)
-    }
-
-    /// Cassandra with one node, which syncs before it answers as our server does.
-    pub(crate) fn cassandra() -> Result<Self, Failure> {
-        let (jars, folder) = (
-            packages::java_packages("cassandra")?,
-            packages::source("cassandra"),
-        );
-        let free = || TcpListener::bind("127.0.0.1:0")?.local_addr();
-        let (address, gossip) = (free()?, free()?);
-        let data = tempfile::tempdir()?;
-        let mut command = Command::new("java");
-        command.arg(format!("@{}", folder.join("jvm.options").display()));
-        let properties = [
-            (
-                "config",
-                format!("file://{}", folder.join("cassandra.yaml").display()),
-            ),
-            ("storagedir", data.path().display().to_string()),
-            ("native_transport_port", address.port().to_string()),
-            ("storage_port", gossip.port().to_string()),
-        ];
-        for (name, value) in properties {
-            command.arg(format!("-Dcassandra.{name}={value}"));
+    /// Another server of the same protocol.
+    pub(crate) fn peer(peer: Peer) -> Self {
+        Self {
+            name: peer.name,
+            address: peer.address,
+            id: peer.id(),
+            _running: Running::Peer {
+                _peer: Box::new(peer),
+            },
         }
-        command.args(["-cp", &format!("{}/*", jars.display())]);
-        command.arg("org.apache.cassandra.service.CassandraDaemon");
-        let mut subject = Self::listening("Cassandra", address, Process::start(&mut command)?)?;
-        subject.data = Some(data);
-        Ok(subject)
-    }
-
-    /// A server that tells nobody when it is ready.
-    fn listening(
-        name: &'static str,
-        address: SocketAddr,
-        process: Process,
-    ) -> Result<Self, Failure> {
-        let deadline = Instant::now() + PATIENCE;
-        while TcpStream::connect(address).is_err() {
-            if Instant::now() > deadline {
-                return Err(format!("{name} does not listen:\n{}", process.printed()).into());
-            }
-            thread::sleep(Duration::from_millis(50));
-        }
-        Ok(Self::of(name, address, process))
     }
 
     /// This program again, as a bare server that answers everything with these bytes: each answer
@@ -136,7 +87,6 @@ impl Subject {
             address,
             id: process.id(),
             _running: Running::Process { _process: process },
-            data: None,
         }
     }
 

@@ -1,5 +1,8 @@
 //! Rules for what people read, and for what must not leave the machine it was written on.
 
+use tessera_conformance::reports::is_current;
+use tessera_conformance::suites::Suite;
+
 use crate::sources::in_lines;
 use crate::{Breach, Rule, Tree};
 
@@ -59,6 +62,15 @@ pub(crate) const RULES: &[Rule] = &[
             ])
         },
         caught: &["README.md:1: does not mention scripts/test"],
+    },
+    Rule {
+        name: "README says what the ledgers say",
+        check: stale_support,
+        sample: || Tree::of(&[("README.md", "no table\n")]),
+        caught: &[
+            "README.md:1: its table of clients is not what the ledgers say: \
+                   tessera-conformance run --update",
+        ],
     },
     Rule {
         name: "ARCHITECTURE.md can be read in one sitting",
@@ -121,6 +133,19 @@ fn unnamed_scripts(tree: &Tree) -> Vec<Breach> {
         .filter(|(path, _)| path.starts_with("scripts/") && !readme.contains(path))
         .map(|(path, _)| Breach::new("README.md", 1, format!("does not mention {path}")))
         .collect()
+}
+
+fn stale_support(tree: &Tree) -> Vec<Breach> {
+    let readme = tree.text("README.md").unwrap_or_default();
+    let ledger = |suite: &Suite| tree.text(&format!("conformance/expected/{}.toml", suite.name));
+    let message = match is_current(readme, ledger) {
+        Ok(true) => return Vec::new(),
+        Ok(false) => "its table of clients is not what the ledgers say: \
+                      tessera-conformance run --update"
+            .to_owned(),
+        Err(error) => error.to_string(),
+    };
+    vec![Breach::new("README.md", 1, message)]
 }
 
 fn long_architecture(tree: &Tree) -> Vec<Breach> {

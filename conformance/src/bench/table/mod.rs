@@ -6,6 +6,8 @@ mod requests;
 
 use std::net::SocketAddr;
 
+use tessera_conformance::peers::Peer;
+
 use crate::Failure;
 use crate::bench::Scale;
 use crate::bench::figures::{Figure, Limit, Report, Section};
@@ -52,7 +54,7 @@ pub(crate) async fn run(report: &mut Report, scale: &Scale) -> Result<(), Failur
         Subject::tessera("table", data.path())?,
         requests::dialect(TABLE),
     );
-    let azurite = Target::new(Subject::azurite()?, requests::dialect(TABLE));
+    let azurite = Target::new(Subject::peer(Peer::azurite()?), requests::dialect(TABLE));
     for target in [&ours, &azurite] {
         pages::create(target.subject.address, TABLE).await?;
         target.fill().await?;

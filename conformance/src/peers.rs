@@ -1,0 +1,118 @@
+//! Other servers of our protocols, brought by npm and Maven, to compare with and to measure beside.
+
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::process::Command;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use tempfile::TempDir;
+
+use crate::packages::{java_packages, node_packages, source};
+use crate::{Error, Process};
+
+/// Node and Java read many files before they listen.
+const PATIENCE: Duration = Duration::from_secs(180);
+
+/// A running server that somebody else wrote. It does not outlive this value.
+#[derive(Debug)]
+pub struct Peer {
+    /// Its name, also in commands and ledgers.
+    pub name: &'static str,
+    /// Where it listens.
+    pub address: SocketAddr,
+    process: Process,
+    /// Removed behind the process that wrote it.
+    _data: Option<TempDir>,
+}
+
+impl Peer {
+    /// The names of all of them.
+    pub const NAMES: [&str; 2] = [AZURITE, CASSANDRA];
+
+    /// Starts the one of this name.
+    pub fn start(name: &str) -> Result<Self, Error> {
+        match name {
+            AZURITE => Self::azurite(),
+            _ => Self::cassandra(),
+        }
+    }
+
+    /// Azurite, as its own documentation starts it for tables alone.
+    pub fn azurite() -> Result<Self, Error> {
+        let program = node_packages("azurite")?.join("azurite/dist/src/table/main.js");
+        // It tells nobody which port it got, so the port must be known before.
+        let address = free_address()?;
+        let mut command = Command::new("node");
+        command.arg(program);
+        command.args(["--silent", "--disableTelemetry", "--tablePort"]);
+        let process = Process::start(command.arg(address.port().to_string()))?;
+        Self::listening(AZURITE, address, process, None)
+    }
+
+    /// Cassandra with one node, which syncs before it answers as our server does.
+    pub fn cassandra() -> Result<Self, Error> {
+        let (jars, folder) = (java_packages("cassandra")?, source("cassandra"));
+        let (address, gossip) = (free_address()?, free_address()?);
+        let data = tempfile::tempdir().map_err(Error::io("making a folder for Cassandra"))?;
+        let mut command = Command::new("java");
+        command.arg(format!("@{}", folder.join("jvm.options").display()));
+        let settings = folder.join("cassandra.yaml");
+        let properties = [
+            ("config", format!("file://{}", settings.display())),
+            ("storagedir", data.path().display().to_string()),
+            ("native_transport_port", address.port().to_string()),
+            ("storage_port", gossip.port().to_string()),
+        ];
+        for (name, value) in properties {
+            command.arg(format!("-Dcassandra.{name}={value}"));
+        }
+        command.args(["-cp", &format!("{}/*", jars.display())]);
+        command.arg("org.apache.cassandra.service.CassandraDaemon");
+        let process = Process::start(&mut command)?;
+        Self::listening(CASSANDRA, address, process, Some(data))
+    }
+
+    /// A server that tells nobody when it is ready.
+    fn listening(
+        name: &'static str,
+        address: SocketAddr,
+        mut process: Process,
+        data: Option<TempDir>,
+    ) -> Result<Self, Error> {
+        let deadline = Instant::now() + PATIENCE;
+        while TcpStream::connect(address).is_err() {
+            if Instant::now() > deadline {
+                return Err(process.not_ready(PATIENCE));
+            }
+            thread::sleep(Duration::from_millis(50));
+        }
+        Ok(Self {
+            name,
+            address,
+            process,
+            _data: data,
+        })
+    }
+
+    /// The number of its process.
+    pub fn id(&self) -> u32 {
+        self.process.id()
+    }
+
+    /// How a client is told where it is.
+    pub fn target(&self) -> String {
+        match self.name {
+            AZURITE => format!("http://{}", self.address),
+            _ => self.address.to_string(),
+        }
+    }
+}
+
+const AZURITE: &str = "azurite";
+const CASSANDRA: &str = "cassandra";
+
+fn free_address() -> Result<SocketAddr, Error> {
+    TcpListener::bind("127.0.0.1:0")
+        .and_then(|listener| listener.local_addr())
+        .map_err(Error::io("looking for a free port"))
+}
