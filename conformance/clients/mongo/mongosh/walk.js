@@ -31,8 +31,9 @@ function main() {
     allowPositionals: true,
     options: { ca: { type: "string" }, write: { type: "boolean", default: false } },
   });
-  const lines = readFileSync(join(__dirname, "session.js"), "utf8").split("\n");
-  const inputs = lines.filter((line) => line !== "" && !line.startsWith("//"));
+  // A line that is indented or closes something belongs to the one before.
+  const lines = readFileSync(join(__dirname, "session.js"), "utf8").split(/\n(?![ })])/);
+  const inputs = lines.map((line) => line.trimEnd()).filter((line) => line && !line.startsWith("//"));
   const answers = session(positionals[0], values.ca, inputs);
   const transcript = inputs.map((input, at) => `> ${input}\n${answers[at]}`);
   if (values.write) {
