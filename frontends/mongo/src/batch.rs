@@ -2,8 +2,10 @@
 //! are stored to the reply.
 
 use bson::spec::ElementType;
-use bson::{Document, RawDocumentBuf};
+use bson::{Document, RawDocumentBuf, Timestamp};
 use tessera_mongo_language::error::{Code, Error, Result};
+
+use crate::snapshot::At;
 
 /// The most bytes of documents in one batch; the first document always fits.
 pub(crate) const MAX_BATCH_BYTES: usize = 16 * 1024 * 1024;
@@ -22,6 +24,8 @@ pub(crate) struct Batch {
     elements: Vec<u8>,
     count: usize,
     bytes: usize,
+    /// The time of the moment that was read, if the client may read it again.
+    at: Option<Timestamp>,
 }
 
 /// Whether it is the first reply of a cursor or a later one.
@@ -37,7 +41,14 @@ impl Batch {
             elements: Vec::new(),
             count: 0,
             bytes: 0,
+            at: None,
         }
+    }
+
+    /// Tells the client which moment was read.
+    pub(crate) fn read_at(mut self, at: Option<&At>) -> Self {
+        self.at = at.map(|at| at.time);
+        self
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -81,6 +92,11 @@ impl Batch {
             .extend_from_slice(&length(namespace.len() + 1)?.to_le_bytes());
         cursor.bytes.extend_from_slice(namespace.as_bytes());
         cursor.bytes.push(0);
+        if let Some(at) = self.at {
+            cursor.element(ElementType::Timestamp, b"atClusterTime\0");
+            cursor.bytes.extend_from_slice(&at.increment.to_le_bytes());
+            cursor.bytes.extend_from_slice(&at.time.to_le_bytes());
+        }
         cursor.close(inner)?;
         cursor.finish()
     }
