@@ -62,6 +62,22 @@ pub enum Error {
         /// What it printed.
         output: String,
     },
+    /// The server runs without a front end that is needed.
+    #[error("nothing serves {front_end}\n{output}")]
+    NoListener {
+        /// Its name.
+        front_end: String,
+        /// Everything that the server printed.
+        output: String,
+    },
+    /// A ledger is not what one should be.
+    #[error("{file}: {reason}")]
+    Ledger {
+        /// Where it is.
+        file: String,
+        /// What is wrong in it.
+        reason: String,
+    },
     /// What came back is no HTTP response.
     #[error("not an HTTP response: {0:?}")]
     NotHttp(String),

@@ -15,13 +15,20 @@
 //! ```
 
 pub mod binary;
+pub mod cases;
+pub mod check;
 pub mod clients;
 mod error;
 pub mod http;
+pub mod ledger;
 mod output;
+pub mod packages;
 mod postgres;
 mod process;
+pub mod reports;
+pub mod runner;
 mod server;
+pub mod suites;
 
 pub use error::Error;
 pub use postgres::Postgres;

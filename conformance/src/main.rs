@@ -1,6 +1,8 @@
 //! The `tessera-conformance` program: what strangers may repeat about this server, or any other.
 
 mod bench;
+mod external;
+mod run;
 
 use std::error::Error;
 use std::io::Write as _;
@@ -26,6 +28,20 @@ struct Command {
 }
 
 const COMMANDS: &[Command] = &[
+    Command {
+        name: "run",
+        about: "Use a server with the real clients of a protocol, and compare with the ledgers",
+        hidden: false,
+        arguments: run::arguments,
+        run: run::command,
+    },
+    Command {
+        name: "external",
+        about: "Run a public suite from a checkout of it, and count what passes by area",
+        hidden: false,
+        arguments: external::arguments,
+        run: external::command,
+    },
     Command {
         name: "bench",
         about: "Measure the server beside others, each figure beside its limit",

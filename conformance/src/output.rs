@@ -67,6 +67,21 @@ impl Output {
         }
     }
 
+    /// The lines behind the first `seen`, once there are some, or after a moment; of a process that
+    /// has ended, all that are still to come.
+    pub(crate) fn lines_from(&self, seen: usize, ended: bool) -> Vec<String> {
+        const MOMENT: Duration = Duration::from_millis(50);
+        if ended {
+            drop(self.last_words());
+        }
+        let mut printed = self.printed();
+        if printed.lines.len() <= seen && !ended {
+            let woken = self.0.changed.wait_timeout(printed, MOMENT);
+            printed = woken.unwrap_or_else(|poisoned| poisoned.into_inner()).0;
+        }
+        printed.lines.iter().skip(seen).cloned().collect()
+    }
+
     /// Everything printed so far.
     pub(crate) fn text(&self) -> String {
         self.printed().lines.join("\n")

@@ -15,7 +15,8 @@ fn stock(server: &Server, option: &str) -> Result<(), Error> {
         .expect("a listener for MongoDB clients");
     Client::python_script("mongo/python", "stock.py")?
         .with([option, ITEMS])
-        .walk(&format!("mongodb://{address}/"), None)
+        .walk(&format!("mongodb://{address}/"))
+        .map(drop)
 }
 
 fn copy(folder: &Path, from: &str, to: &str) -> Result<(), Error> {

@@ -17,7 +17,7 @@ fn walk(options: &[&str]) -> Result<(), Error> {
 fn walk_on(settings: &[&str], options: &[&str]) -> Result<(), Error> {
     let server = Server::start(settings)?;
     let client = Client::python("partitions")?.with(options);
-    match client.report(&server.console().to_string()) {
+    match client.walk(&server.console().to_string()) {
         // Figures are in it; `--nocapture` shows them.
         Ok(report) => println!("{report}"),
         // Not as a result: the report is many lines long, and must be shown as lines.

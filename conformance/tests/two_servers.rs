@@ -46,7 +46,7 @@ fn walk(
 ) -> Result<(), Error> {
     let [one, other] = servers;
     let client = client.with(["--other", &endpoint(other)]);
-    if let Err(error) = client.walk(&endpoint(one), None) {
+    if let Err(error) = client.walk(&endpoint(one)) {
         // Not as a result: the report is many lines long, and must be shown as lines.
         let printed = servers.each_ref().map(Server::output);
         panic!(

@@ -1,4 +1,4 @@
-//! The work that goes on by itself: reaping, expiry, splits by size, jobs whose owner is gone, and
+//! The work that goes on by itself: upgrades, reaping, expiry, splits by size, jobs whose owner is gone, and
 //! agreeing with other servers on the same engine.
 
 use std::time::{Duration, Instant};
@@ -35,6 +35,7 @@ impl Background {
         let task = tokio::spawn(async move {
             // None holds up another.
             tokio::join!(
+                upgrade(&store, stopping.clone()),
                 work(&store, stopping.clone()),
                 agree(&store, stopping.clone()),
                 listen(&store, stopping),
@@ -71,6 +72,19 @@ async fn work(store: &Store, mut stopping: watch::Receiver<bool>) {
             // Also ends when the handle was dropped.
             _ = stopping.wait_for(|stop| *stop) => return,
         }
+    }
+}
+
+/// Brings containers of earlier versions up to date, once after each start.
+async fn upgrade(store: &Store, mut stopping: watch::Receiver<bool>) {
+    tokio::select! {
+        upgraded = store.upgrade() => {
+            if let Err(error) = upgraded {
+                tracing::warn!(%error, "older containers stay as they are until the next start");
+            }
+        }
+        // What is begun is a job, which goes on after the next start.
+        _ = stopping.wait_for(|stop| *stop) => {}
     }
 }
 
@@ -158,6 +172,7 @@ impl Store {
         for job in self.take_over_jobs().await? {
             self.clone().run_resumed(job).await;
         }
+        self.upgrade().await?;
         Rounds::default().work(self).await
     }
 }

@@ -232,15 +232,19 @@ impl Bill {
             return Ok(());
         }
         let budgets = store.budgets();
-        let mut deadline = None;
+        let (mut deadline, mut waited) = (None, false);
         while let Err(retry_after) = budgets.admit(budget.place, budget.share.milli_units()) {
             let patience = budgets.throttling.patience;
             let deadline = *deadline.get_or_insert_with(|| Instant::now() + patience);
             if Instant::now() + retry_after > deadline {
                 container.heat.throttled(partition.id);
-                return Err(Error::Throttled { retry_after });
+                return Err(Error::Throttled {
+                    retry_after,
+                    waited,
+                });
             }
             tokio::time::sleep(retry_after).await;
+            waited = true;
         }
         self.admitted.push((place, budget.place));
         self.payee.get_or_insert_with(|| store.clone());

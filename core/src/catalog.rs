@@ -22,6 +22,7 @@ use crate::limits::{ContainerLimits, Limits};
 use crate::model::{Model, Opaque};
 use crate::name::ContainerName;
 use crate::partition_map::{PartitionMap, PartitionRecord};
+use crate::sharing::MAX_SHARED_CONTAINERS;
 
 /// Caches container definitions, and finds the one in force at a snapshot.
 pub struct Catalog {
@@ -44,7 +45,8 @@ pub(crate) struct Draft {
 
 #[derive(Default)]
 struct Cache {
-    containers: HashMap<ContainerName, Arc<Container>>,
+    /// Asked for by every request: hashed quickly, and still in no way that a client could foresee.
+    containers: HashMap<ContainerName, Arc<Container>, ahash::RandomState>,
     /// Storages whose definition another server is said to have changed: checking the cached one
     /// would be in vain.
     outdated: HashSet<StorageId>,
@@ -149,6 +151,13 @@ impl Catalog {
     pub(crate) fn model(&self, api: &str) -> Arc<dyn Model> {
         let model = self.models.get(api).map(Arc::clone);
         model.unwrap_or_else(|| Arc::new(Opaque))
+    }
+
+    /// How many containers may share the throughput of their database.
+    pub(crate) fn max_shared_containers(&self) -> usize {
+        self.limits
+            .shared_containers
+            .unwrap_or(MAX_SHARED_CONTAINERS)
     }
 
     /// The limits of an API's partitions.

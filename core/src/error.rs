@@ -57,6 +57,8 @@ pub enum Error {
     Throttled {
         /// When the next attempt may pass.
         retry_after: Duration,
+        /// Whether the request has waited for its turn already, and in vain.
+        waited: bool,
     },
     /// The engine cannot be reached right now.
     #[error("{0}")]

@@ -24,6 +24,8 @@ pub struct Limits {
     pub logical_bytes: Option<i64>,
     /// The most bytes of a partition key.
     pub partition_key_bytes: Option<usize>,
+    /// The most containers that share the throughput of a database.
+    pub shared_containers: Option<usize>,
 }
 
 impl Limits {

@@ -24,6 +24,12 @@ pub trait Model: Send + Sync + 'static {
     /// that cannot be placed there is [`Error::Rejected`].
     fn relocate(&self, target: &Definition, item: &Item) -> Result<Locator>;
 
+    /// A container's schema without an index that could not be built. A front end whose schema
+    /// names no indexes has nothing to do.
+    fn without_index(&self, schema: &Bytes, _index: &str) -> Result<Bytes> {
+        Ok(schema.clone())
+    }
+
     /// The most that a physical partition may hold before it is split.
     fn max_partition_bytes(&self) -> i64 {
         50 << 30
@@ -43,6 +49,42 @@ pub trait Model: Send + Sync + 'static {
             None => hexadecimal(partition_key),
         }
     }
+
+    /// Whether each logical partition of such a container is counted on its own, as its size limit
+    /// and the list of the largest ones need.
+    fn counts_logical_partitions(&self, _definition: &Definition) -> bool {
+        false
+    }
+
+    /// The fields that a container's partition key is made of, as [`Self::describe`] names them;
+    /// none if it is made of none.
+    fn partition_key_fields(&self, _definition: &Definition) -> Vec<String> {
+        Vec::new()
+    }
+
+    /// Tells `visit` the scalars of an item and where each stands, with dots into what is nested.
+    /// Answers whether the item is one that users see as a record of their own.
+    fn describe(
+        &self,
+        _definition: &Definition,
+        _item: &Item,
+        _visit: &mut dyn FnMut(&str, ScalarRef<'_>),
+    ) -> Result<bool> {
+        Ok(true)
+    }
+}
+
+/// One value of an item that a partition key could be made of.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum ScalarRef<'a> {
+    /// True or false.
+    Boolean(bool),
+    /// A whole number.
+    Integer(i64),
+    /// Another number.
+    Double(f64),
+    /// A text, or anything else as people write it.
+    Text(&'a str),
 }
 
 /// Bytes as digits.

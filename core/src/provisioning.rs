@@ -6,6 +6,7 @@ use crate::definition::Definition;
 use crate::error::{Error, Result};
 use crate::name::ContainerName;
 use crate::partition_map::middle;
+use crate::sharing::join;
 use crate::store::Store;
 
 /// The most that one container may have.
@@ -70,10 +71,17 @@ impl Store {
         name: &ContainerName,
         throughput: Option<Throughput>,
     ) -> Result<()> {
-        let altered = self.alter(name, move |_, mut draft| {
-            draft.definition.provisioned = throughput.map(Throughput::units);
-            draft.definition.autoscale = matches!(throughput, Some(Throughput::Autoscale(_)));
-            Box::pin(async { Ok(draft) })
+        let altered = self.alter(name, move |transaction, mut draft| {
+            Box::pin(async move {
+                if let (Some(shared), None) = (draft.definition.shared, throughput)
+                    && draft.definition.provisioned.is_some()
+                {
+                    join(transaction, &draft.name, shared).await?;
+                }
+                draft.definition.provisioned = throughput.map(Throughput::units);
+                draft.definition.autoscale = matches!(throughput, Some(Throughput::Autoscale(_)));
+                Ok(draft)
+            })
         });
         altered.await?;
         self.split_for_throughput(name).await

@@ -21,6 +21,7 @@ use crate::item::Item;
 use crate::job::{Job, JobId, Task};
 use crate::key::{IndexId, StorageId};
 use crate::misfit::{Misfit, misfit_key};
+use crate::model::Model;
 use crate::name::ContainerName;
 use crate::partition_map::PartitionMap;
 use crate::reaper::reap_key;
@@ -72,13 +73,33 @@ impl NewPlacement {
     }
 }
 
+/// A front end's schema, to take the place of the one that it was made from and of no other: what
+/// somebody else changed meanwhile is never lost.
+#[derive(Clone, Debug)]
+pub struct SchemaSwap {
+    /// What must still be there; if it is not, the change is a [`Error::Conflict`].
+    pub from: Bytes,
+    /// What takes its place.
+    pub to: Bytes,
+}
+
+impl SchemaSwap {
+    fn apply(&self, definition: &mut Definition) -> Result<()> {
+        if definition.schema != self.from {
+            return Err(Error::Conflict);
+        }
+        definition.schema = self.to.clone();
+        Ok(())
+    }
+}
+
 impl Store {
     /// Creates an index and waits until it is complete.
     pub async fn create_index(
         &self,
         name: &ContainerName,
         new: &NewIndex,
-        schema: Option<Bytes>,
+        schema: Option<SchemaSwap>,
     ) -> Result<Arc<Container>> {
         let id = self.begin_index(name, new, schema).await?;
         self.run_job(id).await?;
@@ -86,25 +107,28 @@ impl Store {
     }
 
     /// Begins an index: writers maintain it from now on. `schema`, if given, takes effect with it.
+    /// If it cannot be built, both are undone together: see [`Model::without_index`].
+    ///
+    /// [`Model::without_index`]: crate::model::Model::without_index
     pub async fn begin_index(
         &self,
         name: &ContainerName,
         new: &NewIndex,
-        schema: Option<Bytes>,
+        schema: Option<SchemaSwap>,
     ) -> Result<JobId> {
         let id = self.take_job_id().await?;
         let (store, new) = (self.clone(), new.clone());
         self.alter(name, move |transaction, mut draft| {
             let (store, new, schema) = (store.clone(), new.clone(), schema.clone());
             Box::pin(async move {
+                if let Some(schema) = schema {
+                    schema.apply(&mut draft.definition)?;
+                }
                 if draft.definition.index(&new.name).is_some() {
                     return Err(Error::AlreadyExists(format!("index '{}'", new.name)));
                 }
                 refuse_while_relocating(&draft.definition)?;
                 let index = draft.definition.add_index(&new, IndexState::Building);
-                if let Some(schema) = schema {
-                    draft.definition.schema = schema;
-                }
                 let task = Task::BuildIndex { index };
                 store.save_job(transaction, id, &draft, task).await?;
                 Ok(draft)
@@ -119,21 +143,21 @@ impl Store {
         &self,
         name: &ContainerName,
         index: &str,
-        schema: Option<Bytes>,
+        schema: Option<SchemaSwap>,
     ) -> Result<Arc<Container>> {
         let index = index.to_owned();
         self.alter(name, move |transaction, mut draft| {
-            let dropped = draft.definition.index(&index).map(|index| index.id);
-            if let Some(schema) = &schema {
-                draft.definition.schema = schema.clone();
-            }
-            let altered = dropped
-                .ok_or_else(|| Error::NotFound(format!("index '{index}'")))
-                .and_then(|id| {
-                    refuse_while_relocating(&draft.definition)?;
-                    drop_index(transaction, &mut draft.definition, id);
-                    Ok(draft)
-                });
+            let swapped = schema
+                .as_ref()
+                .map_or(Ok(()), |schema| schema.apply(&mut draft.definition));
+            let altered = swapped.and_then(|()| {
+                let dropped = draft.definition.index(&index).map(|index| index.id);
+                let missing = || Error::NotFound(format!("index '{index}'"));
+                let id = dropped.ok_or_else(missing)?;
+                refuse_while_relocating(&draft.definition)?;
+                drop_index(transaction, &mut draft.definition, id);
+                Ok(draft)
+            });
             Box::pin(async move { altered })
         })
         .await
@@ -306,18 +330,26 @@ impl Store {
     /// Ends a rebuild that cannot be completed, leaving the container as it was, and answers why.
     async fn give_up(&self, job: &Job, cause: Error) -> Result<()> {
         let (id, task) = (job.id, job.task.clone());
+        let catalog = Arc::clone(self.catalog());
         let undone = match &cause {
             Error::DuplicateValue { .. } | Error::Rejected(_) | Error::Corrupt(_) => self
                 .alter(&job.container, move |transaction, mut draft| {
                     transaction.writes.delete(Job::key(id));
-                    match &task {
+                    let undone = match &task {
                         Task::BuildIndex { index } => {
-                            drop_index(transaction, &mut draft.definition, *index);
+                            let model = catalog.model(&draft.name.api);
+                            undo_index(transaction, &mut draft.definition, *index, &*model)
                         }
-                        Task::Relocate => draft.target = None,
-                        Task::Repartition { parents } => draft.partitions.abandon(parents),
-                    }
-                    Box::pin(async move { Ok(draft) })
+                        Task::Relocate => {
+                            draft.target = None;
+                            Ok(())
+                        }
+                        Task::Repartition { parents } => {
+                            draft.partitions.abandon(parents);
+                            Ok(())
+                        }
+                    };
+                    Box::pin(async move { undone.map(|()| draft) })
                 })
                 .await
                 .map(|_| ()),
@@ -376,6 +408,20 @@ async fn add_item(
         }
         Task::Repartition { .. } => Ok(()),
     }
+}
+
+/// Takes away an index that could not be built, also from the front end's schema.
+fn undo_index(
+    transaction: &mut Transaction,
+    definition: &mut Definition,
+    id: IndexId,
+    model: &dyn Model,
+) -> Result<()> {
+    if let Some(index) = definition.index_by_id(id) {
+        definition.schema = model.without_index(&definition.schema, &index.name)?;
+    }
+    drop_index(transaction, definition, id);
+    Ok(())
 }
 
 fn drop_index(transaction: &mut Transaction, definition: &mut Definition, id: IndexId) {

@@ -19,7 +19,7 @@ use crate::misfit::misfit_key;
 use crate::name::ContainerName;
 use crate::partition_map::PartitionMap;
 use crate::reaper::reap_key;
-use crate::sharing::shared_in;
+use crate::sharing::{join, shared_in};
 use crate::store::Store;
 use crate::transaction::Transaction;
 
@@ -42,6 +42,9 @@ impl Draft {
         new: &NewContainer,
     ) -> Result<Self> {
         let shared = shared_in(transaction, &name).await?;
+        if let (Some(shared), None) = (shared, new.throughput) {
+            join(transaction, &name, shared).await?;
+        }
         let (definition, partitions) = Definition::create(storage, new, shared);
         Ok(Self {
             name,
@@ -127,7 +130,13 @@ impl Store {
                 if transaction.get(&key::catalog(&to)).await?.is_some() {
                     return Err(Error::AlreadyExists(format!("container '{to}'")));
                 }
-                draft.definition.shared = shared_in(transaction, &to).await?;
+                let shared = shared_in(transaction, &to).await?;
+                if let (Some(shared), None) = (shared, draft.definition.provisioned)
+                    && draft.name.database != to.database
+                {
+                    join(transaction, &to, shared).await?;
+                }
+                draft.definition.shared = shared;
                 draft.name = to;
                 Ok(draft)
             })

@@ -9,6 +9,7 @@ use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
 use crate::budget::Budget;
+use crate::definition::Definition;
 use crate::encoding::{flip_sign, put_bytes, take_bytes};
 use crate::engine::{KeyRange, Scan};
 use crate::error::{Error, Result};
@@ -20,6 +21,9 @@ use crate::store::Store;
 use crate::throughput::{Charge, partitions_for};
 use crate::transaction::Transaction;
 use crate::walk::Walk;
+
+/// How many containers share the throughput of a database at most, as in Cosmos DB.
+pub(crate) const MAX_SHARED_CONTAINERS: usize = 25;
 
 /// What a database shares.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -55,10 +59,14 @@ impl Store {
     ) -> Result<()> {
         let pool = self.take_storage_id().await?;
         let key = record_key(api, database);
+        let all = ContainerName::new(api, database, "");
         self.run(&[], move |transaction| {
-            let key = key.clone();
+            let (key, all) = (key.clone(), all.clone());
             Box::pin(async move {
                 let before = stored(transaction, &key).await?;
+                if throughput.is_some() && before.is_none() {
+                    check_room(transaction, &all).await?;
+                }
                 let pool = before.map_or(pool, |before| before.pool);
                 match throughput.map(|throughput| SharedThroughput { pool, throughput }) {
                     Some(shared) => transaction.writes.put(key, encode(shared)?),
@@ -128,6 +136,44 @@ pub(crate) async fn shared_in(
     let shared = stored(transaction, &key).await?;
     transaction.writes.guard(key);
     Ok(shared)
+}
+
+/// Refuses one more container that shares the throughput of its database, if there is no room. A
+/// name without a container stands for nothing more than there is. Two that ask at the same moment
+/// conflict, so that only one of them gets the last place.
+pub(crate) async fn join(
+    transaction: &mut Transaction,
+    name: &ContainerName,
+    shared: SharedThroughput,
+) -> Result<()> {
+    check_room(transaction, name).await?;
+    let key = record_key(&name.api, &name.database);
+    transaction.writes.put(key, encode(shared)?);
+    Ok(())
+}
+
+async fn check_room(transaction: &Transaction, name: &ContainerName) -> Result<()> {
+    let limit = transaction.store.catalog().max_shared_containers();
+    let range = key::catalog_range(&name.api, Some(&name.database));
+    let mut walk = Walk::new(transaction, Scan::new(range));
+    let mut sharing = usize::from(!name.container.is_empty());
+    while let Some(page) = walk.next().await? {
+        for (key, value) in page {
+            let other = key::parse_catalog(&key);
+            let other = other.filter(|other| !other.container.is_empty() && other != name);
+            if other.is_some() && Definition::decode(&value)?.provisioned.is_none() {
+                sharing += 1;
+            }
+        }
+    }
+    if sharing <= limit {
+        return Ok(());
+    }
+    Err(Error::Rejected(format!(
+        "at most {limit} containers can share the throughput of database '{}'; give throughput of \
+         their own to the others",
+        name.database
+    )))
 }
 
 /// Removes what a database shared, with the database.

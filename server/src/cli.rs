@@ -48,8 +48,9 @@ const COMMANDS: &[Command] = &[
     },
     Command {
         name: "advise",
-        about: "Say which partition key suits the records of a file or of a stored container",
-        takes: |setting| ["data", "engine"].contains(&setting.name),
+        about: "Say which partition key suits the records of a file or of a container, also while \
+                a server runs on it",
+        takes: |setting| ["data", "engine", "console-admin-key"].contains(&setting.name),
         arguments: advise::arguments,
         run: |settings, matches, _| advise::command(settings, matches),
     },

@@ -5,8 +5,11 @@
 //!
 //! ```text
 //! tessera-control 1 backup /absolute/folder      ok 12.3 MB
+//! tessera-control 1 advise {"container": …}      ok {"report": …}
 //!                                                error what went wrong
 //! ```
+//!
+//! The answer to `advise` may be longer: [`MAX_ADVICE_BYTES`].
 //!
 //! Only the owner of the data folder (and root) may speak. Whoever holds the data's lock owns the
 //! socket: it is bound after the data is open, so a file left behind by a killed server is simply
@@ -18,22 +21,26 @@ use std::os::fd::AsRawFd;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::time::Duration;
 
-use tessera_core::engine::Engine;
+use serde::{Deserialize, Serialize};
+use tessera_advisor::{Printed, Question};
+use tessera_core::Store;
+use tessera_core::name::ContainerName;
 use tessera_frontend::Shutdown;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{UnixListener, UnixStream};
 use tokio::task::JoinSet;
 use tracing::{info, warn};
 
-use crate::backup;
 use crate::error::Error;
+use crate::{advise, backup};
 
 const SOCKET: &str = "control.sock";
 const VERSION: &str = "tessera-control 1";
 const MAX_LINE_BYTES: u64 = 8 * 1024;
+/// Pictures of very many partitions are long.
+const MAX_ADVICE_BYTES: u64 = 64 << 20;
 
 /// The kernel's limit for the path of a socket is 108 bytes on Linux and 104 elsewhere.
 const MAX_SOCKET_PATH_BYTES: usize = 100;
@@ -43,6 +50,13 @@ const REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// After a failed accept, so that a lasting cause does not take a whole core.
 const ACCEPT_RETRY: Duration = Duration::from_secs(1);
+
+/// What is asked about a container's partition key.
+#[derive(Serialize, Deserialize)]
+pub(crate) struct Advice {
+    pub(crate) container: ContainerName,
+    pub(crate) question: Question,
+}
 
 /// The server's end.
 pub(crate) struct Control {
@@ -70,7 +84,7 @@ impl Control {
     }
 
     /// Answers until the server stops, then lets running requests finish.
-    pub(crate) async fn run(self, engine: Arc<dyn Engine>, mut shutdown: Shutdown) {
+    pub(crate) async fn run(self, store: Store, mut shutdown: Shutdown) {
         let mut requests = JoinSet::new();
         loop {
             let accepted = tokio::select! {
@@ -80,7 +94,7 @@ impl Control {
             };
             match accepted {
                 Ok((stream, _)) if self.may_speak(&stream) => {
-                    requests.spawn(answer(stream, engine.clone(), self.data.clone()));
+                    requests.spawn(answer(stream, store.clone(), self.data.clone()));
                 }
                 Ok(_) => warn!("another user was refused at the control socket"),
                 Err(error) => {
@@ -102,10 +116,11 @@ impl Control {
     }
 }
 
-async fn answer(mut stream: UnixStream, engine: Arc<dyn Engine>, data: PathBuf) {
-    let request = tokio::time::timeout(REQUEST_TIMEOUT, read_line(&mut stream)).await;
+async fn answer(mut stream: UnixStream, store: Store, data: PathBuf) {
+    let request = read_line(&mut stream, MAX_LINE_BYTES);
+    let request = tokio::time::timeout(REQUEST_TIMEOUT, request).await;
     let outcome = match request {
-        Ok(Ok(line)) => perform(&line, engine.as_ref(), &data).await,
+        Ok(Ok(line)) => perform(&line, &store, &data).await,
         Ok(Err(error)) => Err(error.to_string()),
         Err(_elapsed) => Err("no request came".to_owned()),
     };
@@ -118,7 +133,7 @@ async fn answer(mut stream: UnixStream, engine: Arc<dyn Engine>, data: PathBuf) 
     }
 }
 
-async fn perform(line: &str, engine: &dyn Engine, data: &Path) -> Result<String, String> {
+async fn perform(line: &str, store: &Store, data: &Path) -> Result<String, String> {
     let request = line
         .strip_prefix(VERSION)
         .and_then(|rest| rest.strip_prefix(' '));
@@ -128,21 +143,42 @@ async fn perform(line: &str, engine: &dyn Engine, data: &Path) -> Result<String,
     match request.split_once(' ') {
         Some(("backup", target)) => {
             let target = Path::new(target);
-            let backup = backup::run(engine, data, target).await;
+            let backup = backup::run(store.engine().as_ref(), data, target).await;
             match &backup {
                 Ok(size) => info!(target = %target.display(), size, "backup made"),
                 Err(error) => warn!(target = %target.display(), error, "backup failed"),
             }
             backup
         }
+        Some(("advise", asked)) => advised(store, asked).await,
         _ => Err(format!(
             "the running server knows no such request: {request}"
         )),
     }
 }
 
+async fn advised(store: &Store, asked: &str) -> Result<String, String> {
+    let asked: Advice = serde_json::from_str(asked).map_err(|error| error.to_string())?;
+    let printed = advise::answer(store, &asked.container, &asked.question).await;
+    let printed = printed.map_err(|error| error.to_string())?;
+    serde_json::to_string(&printed).map_err(|error| error.to_string())
+}
+
 /// Asks the server that owns `data` for a backup into `target`. None: no server runs there.
 pub(crate) async fn ask_for_backup(data: &Path, target: &str) -> Result<Option<String>, Error> {
+    ask(data, &format!("backup {target}"), MAX_LINE_BYTES).await
+}
+
+/// Asks the server that owns `data` about a container. None: no server runs there.
+pub(crate) async fn ask_for_advice(data: &Path, asked: &Advice) -> Result<Option<Printed>, Error> {
+    let failed = |error: serde_json::Error| Error::Failed(error.to_string());
+    let request = serde_json::to_string(asked).map_err(failed)?;
+    let reply = ask(data, &format!("advise {request}"), MAX_ADVICE_BYTES).await?;
+    let printed = reply.map(|reply| serde_json::from_str(&reply));
+    printed.transpose().map_err(failed)
+}
+
+async fn ask(data: &Path, request: &str, max_bytes: u64) -> Result<Option<String>, Error> {
     let failed = |error: io::Error| {
         let advice = match error.kind() {
             io::ErrorKind::PermissionDenied => "; run this as the user who runs the server",
@@ -162,10 +198,10 @@ pub(crate) async fn ask_for_backup(data: &Path, target: &str) -> Result<Option<S
         Err(error) if is_nobody(&error) => return Ok(None),
         Err(error) => return Err(failed(error)),
     };
-    write_line(&mut stream, &format!("{VERSION} backup {target}"))
+    write_line(&mut stream, &format!("{VERSION} {request}"))
         .await
         .map_err(failed)?;
-    let reply = read_line(&mut stream).await.map_err(failed)?;
+    let reply = read_line(&mut stream, max_bytes).await.map_err(failed)?;
     match reply.split_once(' ') {
         Some(("ok", text)) => Ok(Some(text.to_owned())),
         Some(("error", text)) => Err(Error::Failed(text.to_owned())),
@@ -181,12 +217,12 @@ fn is_nobody(error: &io::Error) -> bool {
     )
 }
 
-async fn read_line(stream: &mut UnixStream) -> io::Result<String> {
+async fn read_line(stream: &mut UnixStream, max_bytes: u64) -> io::Result<String> {
     let mut line = String::new();
-    BufReader::new(stream.take(MAX_LINE_BYTES))
+    BufReader::new(stream.take(max_bytes))
         .read_line(&mut line)
         .await?;
-    if line.len() as u64 >= MAX_LINE_BYTES {
+    if line.len() as u64 >= max_bytes {
         return Err(io::Error::other("the line is too long"));
     }
     Ok(line.trim_end_matches('\n').to_owned())

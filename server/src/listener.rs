@@ -11,7 +11,7 @@ use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::JoinSet;
 use tokio_rustls::TlsAcceptor;
-use tracing::{Instrument, debug, info_span, warn};
+use tracing::{Instrument, debug, debug_span, warn};
 
 use crate::error::Error;
 use crate::front_ends::Row;
@@ -141,7 +141,8 @@ impl Acceptor {
             return;
         };
         let id = self.connection_ids.fetch_add(1, Ordering::Relaxed) + 1;
-        let span = info_span!("connection", id, front_end = self.name, %peer);
+        // To enter and leave it costs each request, and only those who look closely need it.
+        let span = debug_span!("connection", id, front_end = self.name, %peer);
         let acceptor = Arc::clone(self);
         connections.spawn(
             acceptor

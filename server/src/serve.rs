@@ -170,7 +170,7 @@ impl Server<'_> {
 
         let mut tasks = JoinSet::new();
         if let Some(control) = data.as_deref().and_then(|data| self.control(data)) {
-            tasks.spawn(control.run(self.store.engine().clone(), shutdown.clone()));
+            tasks.spawn(control.run(self.store.clone(), shutdown.clone()));
         }
         let listeners = self.listen(reserved, tls.as_ref(), &shutdown, &mut tasks)?;
         self.announce(data.as_deref(), tls.as_ref(), &listeners);
@@ -201,7 +201,7 @@ impl Server<'_> {
     fn control(&self, data: &Path) -> Option<Control> {
         Control::bind(data)
             .inspect_err(|error| {
-                warn!(%error, "no control socket: backups work only while the server is stopped");
+                warn!(%error, "no control socket: backups and advice work only while the server is stopped");
             })
             .ok()
     }

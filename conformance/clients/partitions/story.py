@@ -23,6 +23,7 @@ def tell(console, name, report):
         story.too_little_throughput()
         story.enough_throughput()
         story.a_hot_key()
+        story.what_the_advisor_says()
         story.a_better_key()
     finally:
         eager.close()
@@ -67,6 +68,18 @@ class Story:
         expected = {id: throttled if id == hottest["partition"] else 0 for id in before}
         self.report("only its partition is throttled", refused == expected,
                     f"{refused}, not {expected}")
+
+    def what_the_advisor_says(self):
+        row = "RowKey" if self.patient.name == "table" else "row"
+        answer = self.console.change("advice", {"keys": [row, "text"]}, *self.place())
+        own, other, text = answer["report"]["candidates"]
+        hottest = own["hottest"][0]
+        self.report("the advisor finds the hot key", own["is_current"] and own["grade"] != "good"
+                    and plain(hottest["key"]) == HOT, own)
+        self.report("and a better one", other["grade"] != "poor" and text["grade"] == "poor"
+                    and answer["report"]["recommendation"]["key"] == row, answer["text"])
+        self.report("by all that is stored", answer["report"]["records"] == self.shown()["items"],
+                    answer["report"]["records"])
 
     def a_better_key(self):
         time.sleep(1)  # for what is owed

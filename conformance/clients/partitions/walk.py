@@ -4,42 +4,18 @@
     python walk.py limits 127.0.0.1:8080
     python walk.py splits 127.0.0.1:8080 --seconds 60
 
-Prints a line for every case and ends with a count; the exit code is 0 if all passed.
+Prints a line of JSON for every case, and figures; the exit code is 0 if all passed.
 """
 
 import argparse
 import sys
-import traceback
 
 import limits
 import splits
 import story
 from apis import APIS
 from console import Console
-
-
-class Report:
-    """Prints verdicts and counts them."""
-
-    def __init__(self):
-        self.passed = 0
-        self.failed = 0
-
-    def __call__(self, name, is_true, found):
-        if is_true:
-            self.passed += 1
-            print(f"ok {name}", flush=True)
-        else:
-            self.failed += 1
-            print(f"FAILED {name}: {found!s:.1000}", flush=True)
-
-    def run(self, action):
-        try:
-            action()
-        except Exception:  # the report shall say what happened
-            self("it runs to its end", False, traceback.format_exc(limit=-3))
-        print(f"{self.passed} passed, {self.failed} failed")
-        return 0 if self.failed == 0 and self.passed > 0 else 1
+from report import Report
 
 
 def main():
@@ -55,13 +31,15 @@ def main():
     other.add_argument("--seconds", type=float, default=60)
     other.add_argument("--only-correct", action="store_true")
     options = parser.parse_args()
-    console, report = Console(options.endpoint), Report()
-    if options.walk == "story":
-        sys.exit(report.run(lambda: story.tell(console, options.api, report)))
-    if options.walk == "limits":
-        sys.exit(report.run(lambda: limits.walk(console, report)))
-    judges = not options.only_correct
-    sys.exit(report.run(lambda: splits.run(console, options.seconds, judges, report)))
+    console, report = Console(options.endpoint), Report(area=options.walk)
+    walks = {
+        "story": lambda: story.tell(console, options.api, report.case),
+        "limits": lambda: limits.walk(console, report.case),
+        "splits": lambda: splits.run(console, options.seconds, not options.only_correct,
+                                     report.case),
+    }
+    report.check("it runs to its end", None, walks[options.walk])
+    sys.exit(0 if report.finish() else 1)
 
 
 if __name__ == "__main__":

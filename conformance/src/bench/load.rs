@@ -133,7 +133,7 @@ pub(crate) async fn load(
     })
 }
 
-fn histogram() -> Result<Histogram<u64>, Failure> {
+pub(crate) fn histogram() -> Result<Histogram<u64>, Failure> {
     Ok(Histogram::new_with_max(LONGEST_NS, 3)?)
 }
 

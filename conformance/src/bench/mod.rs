@@ -13,6 +13,7 @@ pub(crate) mod instructions;
 mod keys;
 mod load;
 mod mongo;
+mod reshard;
 mod subject;
 mod svg;
 mod table;
@@ -92,6 +93,10 @@ const SUITES: &[Suite] = &[
     Suite {
         name: "table",
         run: |report, scale| Box::pin(table::run(report, scale)),
+    },
+    Suite {
+        name: "reshard",
+        run: |report, scale| Box::pin(reshard::run(report, scale)),
     },
     Suite {
         name: "core",

@@ -9,7 +9,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
-use tessera_conformance::{Process, Server, binary, clients};
+use tessera_conformance::{Process, Server, binary, packages};
 
 use crate::Failure;
 use crate::bench::wire::Wire;
@@ -53,7 +53,7 @@ impl Subject {
 
     /// Azurite, as its own documentation starts it for tables alone.
     pub(crate) fn azurite() -> Result<Self, Failure> {
-        let program = clients::node_packages("azurite")?.join("azurite/dist/src/table/main.js");
+        let program = packages::node_packages("azurite")?.join("azurite/dist/src/table/main.js");
         // It tells nobody which port it got, so the port must be known before.
         let address = TcpListener::bind("127.0.0.1:0")?.local_addr()?;
         let mut command = Command::new("node");
@@ -66,8 +66,8 @@ impl Subject {
     /// Cassandra with one node, which syncs before it answers as our server does.
     pub(crate) fn cassandra() -> Result<Self, Failure> {
         let (jars, folder) = (
-            clients::java_packages("cassandra")?,
-            clients::source("cassandra"),
+            packages::java_packages("cassandra")?,
+            packages::source("cassandra"),
         );
         let free = || TcpListener::bind("127.0.0.1:0")?.local_addr();
         let (address, gossip) = (free()?, free()?);

@@ -7,12 +7,17 @@ use crate::{Breach, Rule, Tree};
 /// Which crates of this workspace a folder's crates may use, tests included; ARCHITECTURE.md says
 /// why.
 const LAYERS: &[(&str, &[&str])] = &[
+    ("advisor/", &["tessera-core"]),
     ("core/", &[]),
     ("storage/", &["tessera-core"]),
     ("frontends/mongo/language/", &["tessera-core"]),
     (
         "frontends/mongo/",
         &["tessera-core", "tessera-frontend", "tessera-mongo-language"],
+    ),
+    (
+        "frontends/console/",
+        &["tessera-advisor", "tessera-core", "tessera-frontend"],
     ),
     ("frontends/", &["tessera-core", "tessera-frontend"]),
     ("conformance/", &[]),

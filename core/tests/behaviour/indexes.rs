@@ -1,7 +1,9 @@
 //! Indexes: kept with the items, unique where asked, built beside running writers.
 
 use crate::support::*;
+use bytes::Bytes;
 use tessera_core::definition::{IndexState, NewIndex};
+use tessera_core::rebuild::SchemaSwap;
 use tessera_core::{Error, Store, key};
 
 async fn store_with(indexes: Vec<NewIndex>) -> Store {
@@ -185,4 +187,65 @@ async fn a_dropped_index_leaves_no_entries() {
         .await
         .unwrap_err();
     assert!(matches!(again, Error::NotFound(_)), "{again}");
+}
+
+fn swap(from: &'static str, to: &'static str) -> Option<SchemaSwap> {
+    Some(SchemaSwap {
+        from: from.into(),
+        to: to.into(),
+    })
+}
+
+#[tokio::test]
+async fn an_index_never_takes_a_changed_schema_with_it() {
+    let (store, c) = (store_with(vec![]).await, name("c"));
+    let tag = NewIndex::new("tag");
+    let mail = NewIndex::new("mail");
+    store
+        .create_index(&c, &tag, swap("", ";tag"))
+        .await
+        .unwrap();
+    // Both were made from what was there before the first.
+    let late = store.create_index(&c, &mail, swap("", ";mail"));
+    assert_eq!(late.await.unwrap_err(), Error::Conflict);
+    let late = store.drop_index(&c, "tag", swap("", ""));
+    assert_eq!(late.await.unwrap_err(), Error::Conflict);
+    let definition = container(&store, &c).await.definition.clone();
+    assert_eq!(definition.schema, ";tag");
+    assert!(definition.index("tag").is_some() && definition.index("mail").is_none());
+    assert_eq!(store.jobs().await.unwrap(), []);
+
+    let (left, right) = tokio::join!(
+        store.create_index(&c, &mail, swap(";tag", ";tag;mail")),
+        store.drop_index(&c, "tag", swap(";tag", "")),
+    );
+    assert_eq!(
+        [&left, &right].iter().filter(|done| done.is_ok()).count(),
+        1
+    );
+    let definition = container(&store, &c).await.definition.clone();
+    let names: Vec<_> = definition.indexes.iter().map(|index| &index.name).collect();
+    let named: String = names.iter().map(|name| format!(";{name}")).collect();
+    assert_eq!(definition.schema, named);
+}
+
+#[tokio::test]
+async fn an_index_that_cannot_be_built_leaves_the_schema_with_it() {
+    let (store, c) = (store_with(vec![]).await, name("c"));
+    for number in 0..3 {
+        insert(&store, &c, item(number, "mail=same")).await.unwrap();
+    }
+    let new = NewIndex::unique("mail");
+    let begun = store.begin_index(&c, &new, swap("", ";mail"));
+    begun.await.unwrap();
+    assert_eq!(container(&store, &c).await.definition.schema, ";mail");
+    // Whoever finishes it after a crash finds out.
+    let store = reopened(store).await;
+    store.settle().await.unwrap();
+    assert_eq!(store.jobs().await.unwrap(), []);
+    let definition = container(&store, &c).await.definition.clone();
+    assert_eq!(
+        (definition.schema, definition.indexes),
+        (Bytes::new(), vec![])
+    );
 }

@@ -124,3 +124,58 @@ async fn keys_have_a_limit() {
     };
     assert_eq!(refused, Err(expected));
 }
+
+/// As a version created it that did not count logical partitions yet.
+#[tokio::test]
+async fn what_was_not_counted_before_is_counted_after_a_start() {
+    let engine = Arc::new(MemoryEngine::new());
+    let store = store(&engine).await;
+    let new = NewContainer {
+        schema: "counted".into(),
+        counts_logical_partitions: false,
+        ..new_container(vec![], 2)
+    };
+    store.create_container(&name("c"), &new).await.unwrap();
+    let put = async |key: &str, row: usize| {
+        let locator = Locator::murmur3(key.to_owned(), row.to_string());
+        let body = format!("counted={key};x={}", "x".repeat(1_000));
+        insert(&store, &name("c"), NewItem::new(locator, body)).await
+    };
+    for row in 0..30 {
+        put("full", row).await.unwrap();
+    }
+    put("other", 0).await.unwrap();
+    assert!(store.largest_keys(&name("c")).await.unwrap().is_empty());
+
+    store.settle().await.unwrap();
+    let largest = store.largest_keys(&name("c")).await.unwrap();
+    let largest: Vec<_> = largest
+        .iter()
+        .map(|it| (it.key.as_str(), it.tally.items))
+        .collect();
+    assert_eq!(largest, [("full", 30), ("other", 1)]);
+    assert!(is_full(&put("full", 99).await));
+    put("other", 1).await.unwrap();
+    assert_eq!(
+        store.verify(&name("c")).await.unwrap(),
+        Vec::<String>::new()
+    );
+    let before = store
+        .begin()
+        .await
+        .unwrap()
+        .container(&name("c"))
+        .await
+        .unwrap()
+        .storage();
+    store.settle().await.unwrap();
+    let after = store
+        .begin()
+        .await
+        .unwrap()
+        .container(&name("c"))
+        .await
+        .unwrap()
+        .storage();
+    assert_eq!(before, after, "once is enough");
+}

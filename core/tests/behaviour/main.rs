@@ -14,4 +14,5 @@ mod open_transactions;
 mod partitions;
 mod relocation;
 mod support;
+mod survey;
 mod throttling;

@@ -1,7 +1,8 @@
 //! What the core's tests share: a model of small text items, and a store on the memory engine.
 //!
 //! A body is `field=value` pairs separated by `;`. An index named `mail` holds every value of
-//! `mail`; a relocation places items by the field that the new schema names.
+//! `mail`; a relocation places items by the field that the new schema names. A schema with indexes
+//! names them one after another, each behind a `;`.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -13,7 +14,7 @@ use tessera_core::engine::{KeyRange, Scan};
 use tessera_core::item::{Item, NewItem};
 use tessera_core::locator::Locator;
 use tessera_core::memory::MemoryEngine;
-use tessera_core::model::{IndexEntry, Model};
+use tessera_core::model::{IndexEntry, Model, ScalarRef};
 use tessera_core::name::ContainerName;
 use tessera_core::reading::{IndexSpan, PageRequest, Span};
 use tessera_core::store::StoreOptions;
@@ -45,6 +46,11 @@ impl Model for TextModel {
         Ok(entries.collect())
     }
 
+    fn without_index(&self, schema: &Bytes, index: &str) -> Result<Bytes> {
+        let schema = String::from_utf8_lossy(schema);
+        Ok(schema.replace(&format!(";{index}"), "").into())
+    }
+
     fn max_partition_bytes(&self) -> i64 {
         MAX_PARTITION_BYTES
     }
@@ -54,6 +60,28 @@ impl Model for TextModel {
         let value = fields(&item.body, &field).into_iter().next();
         let value = value.ok_or_else(|| Error::Rejected(format!("no field '{field}'")))?;
         Ok(Locator::murmur3(value, item.locator.row_key.clone()))
+    }
+
+    /// Those whose schema says so.
+    fn counts_logical_partitions(&self, definition: &Definition) -> bool {
+        definition.schema.ends_with(b"counted")
+    }
+
+    fn partition_key_fields(&self, definition: &Definition) -> Vec<String> {
+        vec![String::from_utf8_lossy(&definition.schema).into_owned()]
+    }
+
+    fn describe(
+        &self,
+        _definition: &Definition,
+        item: &Item,
+        visit: &mut dyn FnMut(&str, ScalarRef<'_>),
+    ) -> Result<bool> {
+        let body = String::from_utf8_lossy(&item.body);
+        for (field, value) in body.split(';').filter_map(|pair| pair.split_once('=')) {
+            visit(field, ScalarRef::Text(value));
+        }
+        Ok(true)
     }
 }
 

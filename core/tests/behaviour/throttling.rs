@@ -44,7 +44,7 @@ async fn a_partition_that_used_up_its_share_waits_for_the_next_second() {
         put(&store, place(-1, row)).await.unwrap();
     }
     let throttled = put(&store, place(-1, 99)).await.unwrap_err();
-    let Error::Throttled { retry_after } = throttled else {
+    let Error::Throttled { retry_after, .. } = throttled else {
         panic!("{throttled}");
     };
     assert_eq!(retry_after.as_millis(), 800);
@@ -243,4 +243,61 @@ async fn a_patient_store_lets_requests_wait_for_their_turn() {
     let refused = put(&store, place(-1, 1_000)).await.unwrap_err();
     assert!(matches!(refused, Error::Throttled { .. }), "{refused}");
     assert_eq!(throttled().await, 1);
+}
+
+#[tokio::test]
+async fn only_so_many_containers_share_what_a_database_has() {
+    let mut options = options(Clock::manual(5_000));
+    options.limits.shared_containers = Some(3);
+    let engine = Arc::new(tessera_core::memory::MemoryEngine::new());
+    let store = Store::open(engine, options).await.unwrap();
+    let new = |own: bool| NewContainer {
+        throughput: own.then_some(Throughput::Manual(PROVISIONED)),
+        ..new_container(vec![], 1)
+    };
+    let create = async |container: &str, own: bool| {
+        store
+            .create_container(&name(container), &new(own))
+            .await
+            .map(|_| ())
+    };
+    let refused = |outcome: Result<(), Error>| match outcome {
+        Err(Error::Rejected(words)) => {
+            assert!(words.starts_with("at most 3 containers"), "{words}")
+        }
+        other => panic!("{other:?}"),
+    };
+    let shared = Some(Throughput::Manual(PROVISIONED));
+    for container in ["a", "b", "c", "d"] {
+        create(container, false).await.unwrap();
+    }
+    refused(store.provision_database(API, "db", shared).await);
+    store.drop_container(&name("d")).await.unwrap();
+    store.provision_database(API, "db", shared).await.unwrap();
+    store.provision_database(API, "db", shared).await.unwrap();
+    refused(create("e", false).await);
+    create("own", true).await.unwrap();
+    refused(store.provision(&name("own"), None).await);
+    let elsewhere = tessera_core::name::ContainerName::new(API, "other", "x");
+    store
+        .create_container(&elsewhere, &new(false))
+        .await
+        .unwrap();
+    refused(
+        store
+            .rename_container(&elsewhere, &name("x"))
+            .await
+            .map(|_| ()),
+    );
+    store
+        .rename_container(&name("a"), &name("z"))
+        .await
+        .unwrap();
+    store.drop_container(&name("b")).await.unwrap();
+    store.provision(&name("own"), None).await.unwrap();
+    refused(create("e", false).await);
+    store.drop_container(&name("c")).await.unwrap();
+    // Of two that come at the same moment one gets the last place.
+    let (one, other) = tokio::join!(create("f", false), create("g", false));
+    assert_eq!(one.is_ok() as u8 + other.is_ok() as u8, 1);
 }

@@ -141,6 +141,8 @@ function follow() {
   state.history = [];
   state.wasEdited = false;
   say("");
+  $("comparing").textContent = "";
+  $("comparison").hidden = true;
   refresh().then(() => {
     if (state.chosen) $("detail").scrollIntoView({ behavior: "smooth" });
   });
@@ -322,6 +324,32 @@ async function share(body) {
   }
 }
 
+// Compares partition keys by the items that are there.
+async function compare(question) {
+  const asked = state.chosen;
+  const status = (message, isBad = false) => {
+    $("comparing").textContent = message;
+    $("comparing").className = isBad ? "bad" : "";
+  };
+  status("reading all items…");
+  $("comparison").hidden = true;
+  $("advise").querySelector("button").disabled = true;
+  try {
+    const answer = await ask(`${asked}/advice`, question);
+    if (asked !== state.chosen) return;
+    status(answer.absent ?? "", answer.absent !== null);
+    $("recommendation").replaceChildren(
+      ...answer.report.recommendation.words.map((words) => element("li", {}, words)));
+    $("spread").src = `data:image/svg+xml,${encodeURIComponent(answer.svg)}`;
+    $("figures").textContent = answer.text;
+    $("comparison").hidden = false;
+  } catch (error) {
+    if (asked === state.chosen) status(error.message, true);
+  } finally {
+    $("advise").querySelector("button").disabled = false;
+  }
+}
+
 async function showServer() {
   const health = await (await fetch("health")).json();
   const server = $("server");
@@ -366,6 +394,12 @@ $("throughput").addEventListener("submit", async (event) => {
   const wanted = mode === "unlimited" ? { unlimited: true } : { [mode]: Number($("units").value) };
   state.wasEdited = false;
   await ($("level").value === "database" ? share(wanted) : change("throughput", wanted));
+});
+$("advise").addEventListener("submit", (event) => {
+  event.preventDefault();
+  const keys = $("keys").value.split(";").map((key) => key.trim()).filter(Boolean);
+  const throughput = $("advise-throughput").valueAsNumber;
+  compare(Number.isNaN(throughput) ? { keys } : { keys, throughput });
 });
 $("login").addEventListener("submit", (event) => {
   event.preventDefault();

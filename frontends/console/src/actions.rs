@@ -125,7 +125,8 @@ async fn merge(call: &Call<'_>, name: &ContainerName) -> Result<(), Failure> {
     Ok(())
 }
 
-fn read<T: DeserializeOwned>(call: &Call<'_>, expected: &str) -> Result<T, Failure> {
+/// The body, which should be like `expected`.
+pub(crate) fn read<T: DeserializeOwned>(call: &Call<'_>, expected: &str) -> Result<T, Failure> {
     serde_json::from_slice(call.body)
         .map_err(|error| Failure::Unreadable(format!("the body must be like {expected}: {error}")))
 }

@@ -8,6 +8,7 @@
 mod access;
 mod actions;
 mod advice;
+mod advisor;
 mod assets;
 mod containers;
 mod databases;
@@ -31,6 +32,7 @@ use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
 use tessera_core::Store;
 use tessera_frontend::{About, Activity, Connection, FrontEnd};
+use tokio::sync::Semaphore;
 use tracing::{Instrument, debug, info_span};
 
 /// Head and read-ahead of one request. Nothing the console reads is larger.
@@ -44,6 +46,7 @@ pub struct Console {
     about: About,
     /// What other machines must know.
     admin_key: Option<String>,
+    surveys: Semaphore,
 }
 
 impl Console {
@@ -53,6 +56,7 @@ impl Console {
             store,
             about,
             admin_key,
+            surveys: Semaphore::new(1),
         }
     }
 

@@ -6,7 +6,7 @@ use percent_encoding::percent_decode_str;
 use tessera_core::engine::BoxFuture;
 
 use crate::reply::Reply;
-use crate::{Console, access, actions, assets, containers, databases, health, metrics};
+use crate::{Console, access, actions, advisor, assets, containers, databases, health, metrics};
 
 /// One page, or one thing that can be done.
 pub(crate) struct Route {
@@ -37,6 +37,7 @@ const ROUTES: &[&[Route]] = &[
     health::ROUTES,
     containers::ROUTES,
     actions::ROUTES,
+    advisor::ROUTES,
     databases::ROUTES,
     metrics::ROUTES,
 ];

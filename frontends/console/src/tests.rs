@@ -116,6 +116,48 @@ async fn unknown_pages_and_methods_are_refused_in_json() {
 }
 
 #[tokio::test]
+async fn partition_keys_are_advised_on() {
+    let console = console(Arc::new(MemoryEngine::new())).await;
+    let name = ContainerName::new("test", "d", "c");
+    let new = NewContainer::default();
+    console.store.create_container(&name, &new).await.unwrap();
+    let asking = "POST /api/containers/test/d/c/advice";
+    let json = "host: localhost\r\ncontent-type: application/json";
+    for (body, expected) in [
+        ("{}", &["HTTP/1.1 404 ", "holds no records"][..]),
+        (
+            r#"{"key": "a"}"#,
+            &["HTTP/1.1 400 ", "the body must be like"],
+        ),
+        (
+            r#"{"keys": ["a,,b"]}"#,
+            &["HTTP/1.1 400 ", "empty field name"],
+        ),
+    ] {
+        check_with(&console, asking, json, body, expected).await;
+    }
+    let mut transaction = console.store.begin().await.unwrap();
+    let container = transaction.container(&name).await.unwrap();
+    for row in 0..10_u8 {
+        let item = NewItem::new(Locator::murmur3("only", vec![row]), "x");
+        transaction.upsert(&container, item).await.unwrap();
+    }
+    transaction.commit().await.unwrap();
+    let answer = [
+        "HTTP/1.1 200 OK",
+        "\"absent\":null",
+        "its partition key — to watch",
+        "\"key\":\"only\"",
+        "<svg ",
+    ];
+    let question = r#"{"partitions": 1}"#;
+    check_with(&console, asking, json, question, &answer).await;
+    let nobody = "POST /api/containers/test/d/x/advice";
+    check_with(&console, nobody, json, "{}", &["HTTP/1.1 404 "]).await;
+    check(&console, asking, &["HTTP/1.1 415 "]).await;
+}
+
+#[tokio::test]
 async fn requests_on_one_connection_are_answered_in_turn() {
     let console = console(Arc::new(MemoryEngine::new())).await;
     let request = "GET /health HTTP/1.1\r\nhost: x\r\n\r\n";

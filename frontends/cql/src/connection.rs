@@ -5,7 +5,8 @@
 //! does not read, nothing more is read from it.
 
 use std::future::{Future, poll_fn};
-use std::pin::Pin;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::Poll;
 
@@ -16,7 +17,7 @@ use tokio::task::JoinSet;
 use tracing::debug;
 
 use crate::dispatch::{self, Reply};
-use crate::error::CqlError;
+use crate::error::{CqlError, ErrorKind};
 use crate::service::Service;
 use crate::session::Session;
 use crate::wire::{
@@ -165,7 +166,7 @@ impl Served {
         let mut request = Box::pin(async move {
             let _running = running;
             let reply = match envelope.plain_body(compression, BODY_LIMIT) {
-                Ok(body) => dispatch::answer(&service, &session, header, &body).await,
+                Ok(body) => guarded(dispatch::answer(&service, &session, header, &body)).await,
                 Err(error) => CqlError::from(error).into(),
             };
             (stream, reply)
@@ -284,7 +285,42 @@ impl Served {
     }
 }
 
+/// The reply to a request, also if it panics: a mistake of ours costs one reply, not all that its
+/// connection waits for.
+async fn guarded(request: impl Future<Output = Reply>) -> Reply {
+    let mut request = pin!(request);
+    poll_fn(|context| {
+        let polled = catch_unwind(AssertUnwindSafe(|| request.as_mut().poll(context)));
+        polled.unwrap_or_else(|_| {
+            // Where it happened is in the log already.
+            tracing::error!("a request panicked");
+            let words = "The server made a mistake; its log says more";
+            Poll::Ready(CqlError::new(ErrorKind::Server, words).into())
+        })
+    })
+    .await
+}
+
 /// Lets a request go as far as it can without waiting.
 async fn poll_once<F: Future + ?Sized>(mut future: Pin<&mut F>) -> Poll<F::Output> {
     poll_fn(|context| Poll::Ready(future.as_mut().poll(context))).await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_request_that_panics_is_answered() {
+        let panics = guarded(async {
+            tokio::task::yield_now().await;
+            panic!("as a mistake would")
+        });
+        let Response::Error(error) = panics.await.response else {
+            panic!("no error");
+        };
+        assert_eq!(error.kind, ErrorKind::Server);
+        let answered = guarded(async { Response::Ready.into() }).await;
+        assert_eq!(answered.response, Response::Ready);
+    }
 }

@@ -185,7 +185,9 @@ impl Asked<'_> {
         let mut trace = self.envelope.wants_tracing.then(|| {
             let clock = self.service.store.clock();
             let mut trace = Trace::begin(clock, self.session.peer, job.name());
-            trace.parameters = job.parameters(self.service);
+            for (name, value) in job.parameters(self.service) {
+                trace.parameter(&name, value);
+            }
             trace
         });
         let answered = match job {

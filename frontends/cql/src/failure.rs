@@ -82,7 +82,7 @@ impl From<Error> for CqlError {
                 },
                 message,
             ),
-            Error::Throttled { retry_after } => {
+            Error::Throttled { retry_after, .. } => {
                 let wait = retry_after.as_millis();
                 Self::new(
                     ErrorKind::Overloaded,

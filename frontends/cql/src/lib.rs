@@ -43,7 +43,7 @@ use tessera_core::Store;
 use tessera_frontend::{Connection, FrontEnd};
 
 pub use auth::User;
-pub use execute::CqlModel;
+pub use execute::{BatchLimits, CqlModel};
 pub use service::CqlConfig;
 
 use service::Service;

@@ -10,6 +10,7 @@ use crate::auth::{Roles, User};
 use crate::catalog::{Catalog, Catalogs, mark_as_hash};
 use crate::error::Result;
 use crate::events::Events;
+use crate::execute::BatchLimits;
 use crate::prepared::PreparedStatements;
 use crate::traces::Traces;
 
@@ -24,6 +25,8 @@ pub struct CqlConfig {
     pub requires_authentication: bool,
     /// Roles that may do everything.
     pub users: Vec<User>,
+    /// From when on batches are warned of or refused.
+    pub batches: BatchLimits,
 }
 
 impl Default for CqlConfig {
@@ -33,6 +36,7 @@ impl Default for CqlConfig {
             cluster_name: "Tessera".to_owned(),
             requires_authentication: false,
             users: Vec::new(),
+            batches: BatchLimits::default(),
         }
     }
 }

@@ -148,6 +148,15 @@ impl Tester {
         }
     }
 
+    /// Another server on the same store.
+    pub(crate) fn beside(&self) -> Self {
+        let store = self.service.store.clone();
+        Self {
+            service: Arc::new(Service::new(store, self.service.config.clone())),
+            session: Session::new("127.0.0.1:3".parse().unwrap()),
+        }
+    }
+
     /// Another connection to the same server.
     pub(crate) fn another(&self) -> Self {
         Self {

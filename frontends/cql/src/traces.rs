@@ -14,6 +14,8 @@ use crate::ids::time_uuid;
 const KEPT: usize = 1_000;
 /// A trace has at most so many steps.
 const STEPS: usize = 1_000;
+/// A text in a trace is at most so long.
+const LONGEST_TEXT: usize = 4_096;
 
 /// The latest traces.
 #[derive(Default)]
@@ -80,10 +82,15 @@ impl Trace {
         if self.steps.len() < STEPS {
             self.steps.push(Step {
                 id: time_uuid(&self.clock),
-                activity: activity.into(),
+                activity: shortened(activity.into()),
                 elapsed_us: self.elapsed_us(),
             });
         }
+    }
+
+    /// Notes what the request came with.
+    pub(crate) fn parameter(&mut self, name: &str, value: String) {
+        self.parameters.push((name.to_owned(), shortened(value)));
     }
 
     /// Notes that it has ended.
@@ -94,6 +101,16 @@ impl Trace {
     fn elapsed_us(&self) -> i32 {
         i32::try_from(self.started.elapsed().as_micros()).unwrap_or(i32::MAX)
     }
+}
+
+/// Only the beginning of what is very long, such as a statement with its values.
+fn shortened(mut text: String) -> String {
+    if text.len() > LONGEST_TEXT {
+        text.truncate(text.floor_char_boundary(LONGEST_TEXT));
+        text.push('…');
+        text.shrink_to_fit();
+    }
+    text
 }
 
 #[cfg(test)]
@@ -112,5 +129,15 @@ mod tests {
         }
         assert_eq!(traces.all().len(), KEPT);
         assert_eq!(traces.all()[0].steps.len(), STEPS);
+    }
+
+    #[test]
+    fn long_texts_are_shortened() {
+        let client: SocketAddr = "127.0.0.1:1".parse().unwrap();
+        let mut trace = Trace::begin(&Clock::manual(5), client, "QUERY");
+        trace.step("é".repeat(LONGEST_TEXT));
+        trace.parameter("query", "x".repeat(LONGEST_TEXT));
+        assert_eq!(trace.steps[0].activity.chars().count(), LONGEST_TEXT / 2 + 1);
+        assert_eq!(trace.parameters[0].1.len(), LONGEST_TEXT);
     }
 }

@@ -14,14 +14,17 @@ pub(crate) const FIRST_BATCH: usize = 101;
 
 /// The type and the name of an element of an array, at most.
 const ELEMENT_BYTES: usize = 24;
-/// What a reply has besides documents and the name of its collection, what completes it included.
-const FRAME_BYTES: usize = 320;
+/// What a reply has besides documents, what completes it and the longest name of a collection
+/// included.
+const FRAME_BYTES: usize = 640;
 
-/// An array of documents that is being written.
+/// The reply of a cursor that is being written: `{ cursor: { firstBatch: […], id, ns } }`.
 #[derive(Debug)]
 pub(crate) struct Batch {
-    /// The array without its length and its end.
-    elements: Vec<u8>,
+    frame: Frame,
+    /// Where the parts that are open begin.
+    cursor: usize,
+    documents: usize,
     count: usize,
     bytes: usize,
     /// The time of the moment that was read, if the client may read it again.
@@ -36,9 +39,25 @@ pub(crate) enum Turn {
 }
 
 impl Batch {
-    pub(crate) fn new() -> Self {
+    pub(crate) fn new(turn: Turn) -> Self {
+        Self::with_room(turn, 0)
+    }
+
+    /// With room for documents of so many bytes.
+    pub(crate) fn with_room(turn: Turn, bytes: usize) -> Self {
+        let name: &[u8] = match turn {
+            Turn::First => b"firstBatch\0",
+            Turn::Next => b"nextBatch\0",
+        };
+        let mut frame = Frame::begin(bytes + ELEMENT_BYTES + FRAME_BYTES);
+        frame.element(ElementType::EmbeddedDocument, b"cursor\0");
+        let cursor = frame.open();
+        frame.element(ElementType::Array, name);
+        let documents = frame.open();
         Self {
-            elements: Vec::new(),
+            frame,
+            cursor,
+            documents,
             count: 0,
             bytes: 0,
             at: None,
@@ -62,15 +81,18 @@ impl Batch {
 
     /// Adds a document that is BSON already.
     pub(crate) fn push_raw(&mut self, document: &[u8]) {
-        self.elements.reserve(document.len() + ELEMENT_BYTES);
-        self.elements.push(ElementType::EmbeddedDocument as u8);
-        push_decimal(&mut self.elements, self.count);
-        self.elements.push(0);
-        self.elements.extend_from_slice(document);
+        let out = &mut self.frame.bytes;
+        // Room for the end too, so that all of it need not move for that.
+        out.reserve(document.len() + ELEMENT_BYTES + FRAME_BYTES);
+        out.push(ElementType::EmbeddedDocument as u8);
+        push_decimal(out, self.count);
+        out.push(0);
+        out.extend_from_slice(document);
         self.count += 1;
         self.bytes += document.len();
     }
 
+<<<<<<< HEAD
     /// The reply of a cursor: `{ cursor: { firstBatch: […], id, ns } }`.
     pub(crate) fn reply(self, turn: Turn, id: i64, namespace: &str) -> Result<RawDocumentBuf> {
         let name: &[u8] = match turn {
@@ -99,6 +121,21 @@ impl Batch {
         }
         cursor.close(inner)?;
         cursor.finish()
+=======
+    /// The whole reply.
+    pub(crate) fn reply(self, id: i64, namespace: &str) -> Result<RawDocumentBuf> {
+        let mut frame = self.frame;
+        frame.close(self.documents)?;
+        frame.element(ElementType::Int64, b"id\0");
+        frame.bytes.extend_from_slice(&id.to_le_bytes());
+        frame.element(ElementType::String, b"ns\0");
+        let length = length(namespace.len() + 1)?;
+        frame.bytes.extend_from_slice(&length.to_le_bytes());
+        frame.bytes.extend_from_slice(namespace.as_bytes());
+        frame.bytes.push(0);
+        frame.close(self.cursor)?;
+        frame.finish()
+>>>>>>> main
     }
 }
 
@@ -109,6 +146,7 @@ pub(crate) fn encode(document: &Document) -> Result<Vec<u8>> {
 }
 
 /// A BSON document under construction; lengths are filled in when a part is closed.
+#[derive(Debug)]
 struct Frame {
     bytes: Vec<u8>,
 }
@@ -168,11 +206,11 @@ mod tests {
 
     #[test]
     fn replies_read_back() {
-        let mut batch = Batch::new();
+        let mut batch = Batch::new(Turn::Next);
         for number in 0..12 {
             batch.push_raw(&encode(&doc! { "n": number }).unwrap());
         }
-        let reply = batch.reply(Turn::Next, 7, "db.c").unwrap();
+        let reply = batch.reply(7, "db.c").unwrap();
         let reply = Document::try_from(reply.as_ref()).unwrap();
         let cursor = reply.get_document("cursor").unwrap();
         assert_eq!(cursor.get_i64("id").ok(), Some(7));
@@ -184,7 +222,7 @@ mod tests {
 
     #[test]
     fn a_batch_is_bounded_but_never_empty() {
-        let mut batch = Batch::new();
+        let mut batch = Batch::new(Turn::First);
         assert!(batch.has_room(MAX_BATCH_BYTES + 1));
         batch.push_raw(&vec![0; MAX_BATCH_BYTES]);
         assert!(!batch.has_room(1));

@@ -7,6 +7,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI32, Ordering};
 
+use bson::RawDocument;
 use bytes::{Bytes, BytesMut};
 use tessera_frontend::{Activity, Connection, Shutdown, Stream};
 use tessera_mongo_language::error::Code;
@@ -145,11 +146,7 @@ impl Served {
             Err(malformed) => return Err(self.refuse(header, &malformed)),
         };
         let flags = message.flags;
-        let name = message.body.iter_elements().next();
-        let name = name
-            .and_then(Result::ok)
-            .map_or("", |first| first.key().as_str());
-        let compressor = compressor.filter(|_| compression::allows(name));
+        let compressor = compressor.filter(|_| may_be_compressed(message.body));
         let incoming = Incoming {
             body: message.body,
             sequences: message.sequences,
@@ -292,6 +289,12 @@ async fn read_some(
         Ok(_) => Ok(()),
         Err(_) => Err(Ended("it was lost or timed out")),
     }
+}
+
+/// Whether the reply to a command may be compressed.
+fn may_be_compressed(body: &RawDocument) -> bool {
+    let first = body.iter_elements().next().and_then(Result::ok);
+    compression::allows(first.map_or("", |first| first.key().as_str()))
 }
 
 /// Numbers replies.

@@ -104,7 +104,11 @@ impl From<tessera_core::Error> for Failure {
             Core::OutcomeUnknown => Code::NETWORK_TIMEOUT,
             Core::TooLarge { .. } | Core::PartitionFull { .. } => Code::BSON_OBJECT_TOO_LARGE,
             Core::InvalidContinuation(_) => Code::CURSOR_NOT_FOUND,
-            Core::Throttled { retry_after } => return throttled(retry_after),
+            Core::Throttled { waited: true, .. } => {
+                let message = "Request timed out. Retries due to rate limiting: True.";
+                return Self::new(Code::MAX_TIME_MS_EXPIRED, message);
+            }
+            Core::Throttled { retry_after, .. } => return throttled(retry_after),
             Core::Unavailable(_) => Code::SHUTDOWN_IN_PROGRESS,
             Core::ReadOnly(_) => Code::NOT_WRITABLE_PRIMARY,
             Core::Corrupt(_) | Core::Internal(_) => {
@@ -158,6 +162,13 @@ mod tests {
             (Core::Unavailable("x".into()), 91),
             (Core::ReadOnly("x".into()), 10107),
             (Core::Internal("x".into()), 1),
+            (
+                Core::Throttled {
+                    retry_after: Duration::from_secs(1),
+                    waited: true,
+                },
+                50,
+            ),
         ] {
             assert_eq!(Failure::from(error.clone()).code(), Code(code), "{error}");
         }
@@ -166,7 +177,10 @@ mod tests {
     #[test]
     fn throttling_says_when_to_come_back() {
         let retry_after = Duration::from_millis(1_500);
-        let failure = Failure::from(Core::Throttled { retry_after });
+        let failure = Failure::from(Core::Throttled {
+            retry_after,
+            waited: false,
+        });
         assert_eq!(failure.code(), REQUEST_RATE_TOO_LARGE);
         assert_eq!(failure.retry_after, Some(retry_after));
         assert!(failure.error.message.contains("RetryAfterMs=1500"));

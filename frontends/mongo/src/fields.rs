@@ -9,7 +9,7 @@ use bson::{RawArray, RawBsonRef, RawDocument, Timestamp};
 use tessera_mongo_language::error::{Code, Error};
 
 use crate::failure::Result;
-use crate::request::{Request, is_generic};
+use crate::request::Request;
 
 /// The types that a field may have. Empty: any.
 #[derive(Clone, Copy, Debug)]
@@ -91,11 +91,9 @@ impl<'a> Fields<'a> {
     pub(crate) fn of(request: &Request<'a>, table: &'static [Field]) -> Result<Self> {
         let name = request.name();
         let mut fields = Self::none(table);
-        for element in request.body.iter_elements().skip(1) {
-            let element = element?;
-            let key = element.key().as_str();
-            if !fields.take(name, key, element.value()?)? && !is_generic(key) {
-                return Err(unknown(name, key).into());
+        for element in request.arguments() {
+            if !fields.take(name, element.key, element.value)? && !element.is_generic {
+                return Err(unknown(name, element.key).into());
             }
         }
         for sequence in &request.sequences {

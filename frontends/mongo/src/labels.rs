@@ -98,7 +98,10 @@ mod tests {
         let body = rawdoc! { "find": "c", "$db": "d" };
         let request = Request::parse(&body, Vec::new(), None).unwrap();
         let retry_after = Duration::from_millis(250);
-        let failure = Failure::from(tessera_core::Error::Throttled { retry_after });
+        let failure = Failure::from(tessera_core::Error::Throttled {
+            retry_after,
+            waited: false,
+        });
         let failure = add(failure, &request, true);
         assert_eq!(failure.fields.get_i32("baseBackoffMS").unwrap(), 250);
     }

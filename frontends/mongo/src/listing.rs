@@ -69,7 +69,7 @@ pub(crate) fn reply(
     let mut rows = ListRows {
         documents: documents.into(),
     };
-    let mut batch = Batch::new();
+    let mut batch = Batch::new(Turn::First);
     let done = rows.take(&mut batch, size.unwrap_or(usize::MAX))?;
     let id = if done {
         0
@@ -84,5 +84,5 @@ pub(crate) fn reply(
             at: None,
         })?
     };
-    Ok(batch.reply(Turn::First, id, namespace)?.into())
+    Ok(batch.reply(id, namespace)?.into())
 }

@@ -44,7 +44,7 @@ pub(crate) struct Owner(pub(crate) [u8; 32]);
 #[derive(Debug, Default)]
 pub(crate) struct LogicalSessions {
     /// When each was last used, in milliseconds since 1970.
-    last_use: DashMap<SessionKey, AtomicU64>,
+    last_use: DashMap<SessionKey, AtomicU64, ahash::RandomState>,
     last_sweep: AtomicU64,
 }
 
@@ -138,19 +138,12 @@ impl SessionId {
         Ok(Self(id))
     }
 
-    /// The number in a document that is nothing but `{ id: UUID }`, as every client sends it.
+    /// The number in a document that is nothing but `{ id: UUID }`, as every client sends it: such
+    /// documents begin alike, and their length says that nothing else is in them.
     fn plain(document: &RawDocument) -> Option<Self> {
-        let mut elements = document.iter_elements();
-        let (id, None) = (elements.next()?.ok()?, elements.next()) else {
-            return None;
-        };
-        match id.value().ok()? {
-            RawBsonRef::Binary(value) if id.key() == "id" => {
-                let bytes = value.bytes.try_into().ok()?;
-                (value.subtype == BinarySubtype::Uuid).then_some(Self(bytes))
-            }
-            _ => None,
-        }
+        const BEGINNING: &[u8] = b"\x1e\0\0\0\x05id\0\x10\0\0\0\x04";
+        let id = document.as_bytes().strip_prefix(BEGINNING)?;
+        id.first_chunk().copied().map(Self)
     }
 
     /// A number that nobody had before.

@@ -1,16 +1,16 @@
 //! What the core must know of documents: their keys in indexes, and where a resharding puts them.
 
-use bson::{Document, RawDocument};
+use bson::{Bson, Document, RawBsonRef, RawDocument};
 use bytes::Bytes;
 use tessera_core::definition::{Definition, IndexDefinition};
 use tessera_core::item::Item;
 use tessera_core::locator::Locator;
-use tessera_core::model::{IndexEntry, Model, hexadecimal};
+use tessera_core::model::{IndexEntry, Model, ScalarRef, hexadecimal};
 use tessera_core::{Error, Result};
 use tessera_mongo_language::error::{Code, Error as Refusal};
 use tessera_mongo_language::key_text;
 
-use crate::collection::Collections;
+use crate::collection::{Collection, Collections};
 use crate::index::keys;
 
 /// The model of documents.
@@ -51,6 +51,12 @@ impl Model for MongoModel {
         Ok(entries)
     }
 
+    fn without_index(&self, schema: &Bytes, index: &str) -> Result<Bytes> {
+        let mut collection = Collection::decode(schema).map_err(rejected)?;
+        collection.indexes.retain(|known| known.name != index);
+        collection.encode().map_err(rejected)
+    }
+
     /// MongoDB has no such limit: a collection that is not sharded is one logical partition.
     fn max_logical_bytes(&self) -> Option<i64> {
         None
@@ -72,6 +78,29 @@ impl Model for MongoModel {
         }
     }
 
+    fn counts_logical_partitions(&self, definition: &Definition) -> bool {
+        !self.partition_key_fields(definition).is_empty()
+    }
+
+    fn partition_key_fields(&self, definition: &Definition) -> Vec<String> {
+        let collection = self.collections.of(definition).ok();
+        let shard_key = collection.as_ref().and_then(|it| it.shard_key.as_ref());
+        shard_key.map_or_else(Vec::new, |key| {
+            key.paths.iter().map(ToString::to_string).collect()
+        })
+    }
+
+    fn describe(
+        &self,
+        _definition: &Definition,
+        item: &Item,
+        visit: &mut dyn FnMut(&str, ScalarRef<'_>),
+    ) -> Result<bool> {
+        let document = RawDocument::from_bytes(&item.body).map_err(|_| damaged())?;
+        describe(document, &mut String::new(), visit)?;
+        Ok(true)
+    }
+
     fn relocate(&self, target: &Definition, item: &Item) -> Result<Locator> {
         let collection = self.collections.of(target).map_err(rejected)?;
         let body = RawDocument::from_bytes(&item.body).map_err(|_| damaged())?;
@@ -83,6 +112,45 @@ impl Model for MongoModel {
         let sequence = item.version;
         collection.locate(&id, body, sequence).map_err(rejected)
     }
+}
+
+/// Tells the scalars of a document, whose own path is `path`. No shard key reaches into arrays.
+fn describe(
+    document: &RawDocument,
+    path: &mut String,
+    visit: &mut dyn FnMut(&str, ScalarRef<'_>),
+) -> Result<()> {
+    let outer = path.len();
+    for field in document {
+        let (name, value) = field.map_err(|_| damaged())?;
+        path.truncate(outer);
+        if outer > 0 {
+            path.push('.');
+        }
+        path.push_str(name.as_str());
+        match value {
+            RawBsonRef::Document(inner) => describe(inner, path, visit)?,
+            RawBsonRef::Array(_) | RawBsonRef::Null | RawBsonRef::Undefined => {}
+            RawBsonRef::Boolean(truth) => visit(path, ScalarRef::Boolean(truth)),
+            RawBsonRef::Int32(number) => visit(path, ScalarRef::Integer(number.into())),
+            RawBsonRef::Int64(number) => visit(path, ScalarRef::Integer(number)),
+            RawBsonRef::Double(number) => visit(path, ScalarRef::Double(number)),
+            RawBsonRef::String(text) => visit(path, ScalarRef::Text(text)),
+            RawBsonRef::ObjectId(id) => visit(path, ScalarRef::Text(&id.to_hex())),
+            RawBsonRef::DateTime(time) => {
+                let text = time.try_to_rfc3339_string();
+                let text = text.unwrap_or_else(|_| time.timestamp_millis().to_string());
+                visit(path, ScalarRef::Text(&text));
+            }
+            RawBsonRef::Binary(binary) => visit(path, ScalarRef::Text(&hexadecimal(binary.bytes))),
+            other => visit(
+                path,
+                ScalarRef::Text(&Bson::try_from(other).map_err(|_| damaged())?.to_string()),
+            ),
+        }
+    }
+    path.truncate(outer);
+    Ok(())
 }
 
 fn decode(body: &[u8]) -> Result<Document> {
@@ -109,7 +177,47 @@ pub(crate) fn refusal_of(rejection: &str) -> Refusal {
 
 #[cfg(test)]
 mod tests {
+    use bson::oid::ObjectId;
+    use bson::{Timestamp, doc};
+
     use super::*;
+
+    #[test]
+    fn documents_are_described_by_their_paths() {
+        let document = doc! {
+            "_id": ObjectId::from_bytes([7; 12]),
+            "name": "Ada",
+            "at": { "city": "Köln", "deep": { "n": 7_i64 } },
+            "tags": ["a"],
+            "none": null,
+            "age": 36,
+            "rate": 0.5,
+            "is": true,
+            "day": bson::DateTime::from_millis(0),
+            "bin": bson::Binary { subtype: bson::spec::BinarySubtype::Generic, bytes: vec![1, 255] },
+            "ts": Timestamp { time: 1, increment: 2 },
+        };
+        let mut told = Vec::new();
+        let mut tell = |path: &str, value: ScalarRef<'_>| told.push(format!("{path} {value:?}"));
+        let body = document.to_vec().unwrap();
+        let document = RawDocument::from_bytes(&body).unwrap();
+        describe(document, &mut String::new(), &mut tell).unwrap();
+        assert_eq!(
+            told,
+            [
+                "_id Text(\"070707070707070707070707\")",
+                "name Text(\"Ada\")",
+                "at.city Text(\"Köln\")",
+                "at.deep.n Integer(7)",
+                "age Integer(36)",
+                "rate Double(0.5)",
+                "is Boolean(true)",
+                "day Text(\"1970-01-01T00:00:00Z\")",
+                "bin Text(\"0x01ff\")",
+                "ts Text(\"Timestamp(1, 2)\")",
+            ]
+        );
+    }
 
     #[test]
     fn refusals_come_back_from_the_core() {

@@ -11,6 +11,7 @@ use crate::concern::{Level, ReadConcern, WriteConcern};
 use crate::failure::{Failure, Result};
 use crate::fields::{self, type_name};
 use crate::logical::SessionId;
+use crate::wire::document::elements;
 
 /// A command.
 #[derive(Debug)]
@@ -23,8 +24,23 @@ pub(crate) struct Request<'a> {
     pub(crate) sequences: Vec<Sequence<'a>>,
     /// What every command may carry.
     pub(crate) generic: Generic<'a>,
-    name: &'a str,
+    /// The fields of the body, so that it is walked once: the command's own first.
+    elements: Vec<Element<'a>>,
 }
+
+/// One field of a command.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Element<'a> {
+    pub(crate) key: &'a str,
+    pub(crate) value: RawBsonRef<'a>,
+    /// Whether every command may have it.
+    pub(crate) is_generic: bool,
+}
+
+/// Room for the fields of most commands.
+const USUAL_FIELDS: usize = 12;
+/// More fields than any command has: a body full of the shortest ones must not cost memory.
+const MAX_FIELDS: usize = 1_000;
 
 /// One array of documents that was sent beside the body.
 #[derive(Debug)]
@@ -64,25 +80,32 @@ impl<'a> Request<'a> {
         sequences: Vec<Sequence<'a>>,
         database: Option<&'a str>,
     ) -> Result<Self> {
-        let first = body.iter_elements().next().transpose()?;
-        let name = first.map_or("", |element| element.key().as_str());
         let mut request = Self {
             database: database.unwrap_or_default(),
             body,
             sequences,
             generic: Generic::default(),
-            name,
+            elements: Vec::with_capacity(USUAL_FIELDS),
         };
         let mut has_database = database.is_some();
-        for element in body.iter_elements().skip(1) {
-            let element = element?;
-            let key = element.key().as_str();
-            if key == "$db" {
-                request.database = database_name(element.value()?)?;
+        for (key, value) in elements(body) {
+            // A command may be named as such a field is.
+            let is_generic = !request.elements.is_empty() && is_generic(key);
+            if is_generic && key == "$db" {
+                request.database = database_name(value)?;
                 has_database = true;
-            } else if is_generic(key) {
-                request.generic.take(key, element.value()?)?;
+            } else if is_generic {
+                request.generic.take(key, value)?;
             }
+            if request.elements.len() == MAX_FIELDS {
+                let message = format!("a command has more than {MAX_FIELDS} fields");
+                return Err(failed_to_parse(message).into());
+            }
+            request.elements.push(Element {
+                key,
+                value,
+                is_generic,
+            });
         }
         if !has_database {
             let message = "OP_MSG requests require a $db argument";
@@ -93,14 +116,18 @@ impl<'a> Request<'a> {
 
     /// The command's name as it was written.
     pub(crate) fn name(&self) -> &'a str {
-        self.name
+        self.elements.first().map_or("", |element| element.key)
     }
 
     /// The value of the command's own field.
     pub(crate) fn argument(&self) -> RawBsonRef<'a> {
-        let first = self.body.iter_elements().next();
-        let value = first.and_then(|element| element.ok()?.value().ok());
-        value.unwrap_or(RawBsonRef::Null)
+        let first = self.elements.first();
+        first.map_or(RawBsonRef::Null, |element| element.value)
+    }
+
+    /// The fields behind the command's own.
+    pub(crate) fn arguments(&self) -> impl Iterator<Item = &Element<'a>> {
+        self.elements.iter().skip(1)
     }
 
     /// The collection that the command names as its own field.
@@ -131,7 +158,7 @@ impl<'a> Request<'a> {
             Some(other) => {
                 let expected = &[ElementType::Array];
                 let found = other.element_type();
-                return Err(fields::wrong_type(self.name, field, found, expected).into());
+                return Err(fields::wrong_type(self.name(), field, found, expected).into());
             }
         };
         let mut documents = Vec::new();
@@ -140,7 +167,7 @@ impl<'a> Request<'a> {
             documents.push(value.as_document().ok_or_else(|| {
                 let path = format!("{field}.{position}");
                 let expected = &[ElementType::EmbeddedDocument];
-                fields::wrong_type(self.name, &path, value.element_type(), expected)
+                fields::wrong_type(self.name(), &path, value.element_type(), expected)
             })?);
         }
         Ok(Some(documents))
@@ -166,7 +193,7 @@ impl<'a> Request<'a> {
 }
 
 /// Fields that every command may have.
-pub(crate) fn is_generic(name: &str) -> bool {
+fn is_generic(name: &str) -> bool {
     const GENERIC: &[&str] = &[
         "lsid",
         "txnNumber",

@@ -71,7 +71,7 @@ impl From<Error> for ServiceError {
             Error::TooLarge { .. } => Code::EntityTooLarge,
             Error::PartitionFull { .. } => Code::Forbidden,
             Error::OutcomeUnknown => Code::OperationTimedOut,
-            Error::Throttled { retry_after } => {
+            Error::Throttled { retry_after, .. } => {
                 let mut busy = Self::from(Code::TooManyRequests);
                 busy.retry_after_ms = u64::try_from(retry_after.as_millis()).ok();
                 return busy;

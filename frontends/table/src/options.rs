@@ -31,6 +31,13 @@ pub(crate) fn is_version(text: &str) -> bool {
         })
 }
 
+/// What clients write, so that it need not be taken apart for every request.
+const USUAL: &[(&str, Metadata)] = &[
+    ("application/json;odata=nometadata", Metadata::None),
+    ("application/json;odata=minimalmetadata", Metadata::Minimal),
+    ("application/json;odata=fullmetadata", Metadata::Full),
+];
+
 /// The format of a body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Format {
@@ -45,6 +52,9 @@ impl Format {
         let Some(asked) = asked else {
             return Ok(Self::Json(Metadata::Minimal));
         };
+        if let Some((_, level)) = USUAL.iter().find(|(usual, _)| *usual == asked) {
+            return Ok(Self::Json(*level));
+        }
         if let Some(json) = asked.split(',').find_map(json_level) {
             return Ok(Self::Json(json));
         }

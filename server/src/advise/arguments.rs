@@ -4,19 +4,16 @@ use std::path::PathBuf;
 
 use clap::builder::PossibleValuesParser;
 use clap::{Arg, ArgAction, ArgMatches, value_parser};
+use tessera_advisor::Question;
 use tessera_core::name::ContainerName;
-use tessera_core::throughput::PARTITION_MAX_RUS;
 
-use super::key::KeyPath;
-use super::layout::{MAX_PARTITIONS, Wish};
 use crate::error::Error;
-
-/// More candidates at once would not fit the memory that the command allows itself.
-pub(super) const MAX_CANDIDATES: usize = 12;
 
 const FILE: &str = "FILE";
 const KEY: &str = "key";
 const CONTAINER: &str = "container";
+const LIVE: &str = "live";
+const TRUST: &str = "live-ca";
 const THROUGHPUT: &str = "throughput";
 const PARTITIONS: &str = "partitions";
 const GROWTH: &str = "growth";
@@ -25,16 +22,24 @@ const SVG: &str = "svg";
 
 /// Where the records are.
 pub(super) enum Subject {
-    /// In a file, to be looked at under these keys; if there are none, under its fields.
-    File(PathBuf, Vec<KeyPath>),
-    /// In a container of a data folder, under the key it has.
+    File(PathBuf),
+    /// In a container of a data folder.
     Stored(ContainerName),
+    /// In a container of a server.
+    Live(Server, ContainerName),
 }
 
-/// One question.
-pub(super) struct Question {
+/// A server that is asked through its console.
+pub(super) struct Server {
+    pub(super) address: String,
+    /// Whom to trust if it speaks TLS.
+    pub(super) trust: Option<PathBuf>,
+}
+
+/// What is asked, and how it is to be shown.
+pub(super) struct Asked {
     pub(super) subject: Subject,
-    pub(super) wish: Wish,
+    pub(super) question: Question,
     pub(super) as_json: bool,
     pub(super) svg: Option<PathBuf>,
 }
@@ -44,7 +49,6 @@ pub(crate) fn arguments() -> Vec<Arg> {
     let option = |name: &'static str, value: &'static str, help: &'static str| {
         Arg::new(name).long(name).value_name(value).help(help)
     };
-    let most_rus = i64::from(MAX_PARTITIONS) * i64::from(PARTITION_MAX_RUS);
     vec![
         Arg::new(FILE)
             .value_parser(value_parser!(PathBuf))
@@ -57,34 +61,44 @@ pub(crate) fn arguments() -> Vec<Arg> {
             "A candidate; again for the next one. A dot leads into a \
             nested document. Without any, the fields at the top of the documents are tried",
         )
-        .action(ArgAction::Append)
-        .conflicts_with(CONTAINER),
+        .action(ArgAction::Append),
         option(
             CONTAINER,
             "API/DATABASE/NAME",
-            "Look at a stored container and the key it has, \
-            instead of a file; no server may have the data open",
+            "Look at a stored container, under the key it has and under others, instead of a file; \
+            a server may be running on the data",
         ),
+        option(
+            LIVE,
+            "URL",
+            "The console of the server that has the container, such as http://127.0.0.1:8080; \
+            without it, the data folder's own",
+        )
+        .requires(CONTAINER),
+        option(TRUST, "FILE", "The certificate to trust, if that is https")
+            .value_parser(value_parser!(PathBuf))
+            .requires(LIVE),
         option(
             THROUGHPUT,
             "RU",
             "RU/s of the container; each 10,000 begun are a physical \
             partition [default: 10,000 for each partition]",
         )
-        .value_parser(value_parser!(u32).range(1..=most_rus)),
+        .value_parser(value_parser!(u32)),
         option(
             PARTITIONS,
             "N",
             "Physical partitions [default: as the throughput needs; 4]",
         )
-        .value_parser(value_parser!(u32).range(1..=i64::from(MAX_PARTITIONS))),
+        .value_parser(value_parser!(u32)),
         option(
             GROWTH,
             "FACTOR",
             "How many times today's data there will be, for the limits of \
             size [default: 1]",
         )
-        .value_parser(growth),
+        .allow_negative_numbers(true)
+        .value_parser(value_parser!(f64)),
         option(FORMAT, "FORMAT", "How to print the report")
             .value_parser(PossibleValuesParser::new(["text", "json"]))
             .default_value("text"),
@@ -93,24 +107,17 @@ pub(crate) fn arguments() -> Vec<Arg> {
     ]
 }
 
-fn growth(text: &str) -> Result<f64, String> {
-    let factor: f64 = text.parse().map_err(|_| "not a number".to_owned())?;
-    let is_sensible = factor > 0.0 && factor <= 1e9;
-    is_sensible
-        .then_some(factor)
-        .ok_or_else(|| "not a number above 0 and up to a billion".to_owned())
-}
-
-impl Question {
+impl Asked {
     pub(super) fn new(matches: &ArgMatches) -> Result<Self, Error> {
-        let wish = Wish {
-            partitions: matches.get_one(PARTITIONS).copied(),
-            throughput: matches.get_one(THROUGHPUT).copied(),
-            growth: matches.get_one(GROWTH).copied().unwrap_or(1.0),
-        };
+        let keys = matches.get_many::<String>(KEY).into_iter().flatten();
         Ok(Self {
             subject: subject(matches)?,
-            wish,
+            question: Question {
+                keys: keys.cloned().collect(),
+                partitions: matches.get_one(PARTITIONS).copied(),
+                throughput: matches.get_one(THROUGHPUT).copied(),
+                growth: matches.get_one(GROWTH).copied(),
+            },
             as_json: matches
                 .get_one::<String>(FORMAT)
                 .is_some_and(|format| format == "json"),
@@ -120,28 +127,20 @@ impl Question {
 }
 
 fn subject(matches: &ArgMatches) -> Result<Subject, Error> {
-    if let Some(name) = matches.get_one::<String>(CONTAINER) {
-        return Ok(Subject::Stored(container_name(name)?));
-    }
-    let Some(file) = matches.get_one::<PathBuf>(FILE) else {
-        return Err(Error::Settings(
+    let container = matches.get_one::<String>(CONTAINER);
+    let container = container.map(|name| container_name(name)).transpose()?;
+    let live = matches.get_one::<String>(LIVE).map(|address| Server {
+        address: address.clone(),
+        trust: matches.get_one(TRUST).cloned(),
+    });
+    match (container, live, matches.get_one::<PathBuf>(FILE)) {
+        (Some(name), Some(server), _) => Ok(Subject::Live(server, name)),
+        (Some(name), None, _) => Ok(Subject::Stored(name)),
+        (None, _, Some(file)) => Ok(Subject::File(file.clone())),
+        (None, _, None) => Err(Error::Settings(
             "advise needs a file or --container".to_owned(),
-        ));
-    };
-    let mut keys: Vec<KeyPath> = Vec::new();
-    for text in matches.get_many::<String>(KEY).into_iter().flatten() {
-        let key = KeyPath::parse(text)
-            .map_err(|cause| Error::Settings(format!("not a key for --key: {cause}")))?;
-        if !keys.contains(&key) {
-            keys.push(key);
-        }
+        )),
     }
-    if keys.len() > MAX_CANDIDATES {
-        return Err(Error::Settings(format!(
-            "at most {MAX_CANDIDATES} keys can be looked at together; give --key less often"
-        )));
-    }
-    Ok(Subject::File(file.clone(), keys))
 }
 
 fn container_name(text: &str) -> Result<ContainerName, Error> {

@@ -5,8 +5,9 @@ use std::io::{self, Read};
 
 use csv::{ByteRecord, ErrorKind, ReaderBuilder};
 
-use super::records::{MAX_RECORD_BYTES, OnRecord, Rejected};
-use super::value::Scalar;
+use tessera_advisor::{Rejected, Scalar};
+
+use super::records::{MAX_RECORD_BYTES, OnRecord};
 
 /// What may be read for one record: the longest there is, and what the reader takes ahead.
 const ALLOWANCE: u64 = MAX_RECORD_BYTES + (1 << 20);
@@ -108,12 +109,13 @@ impl<R: Read> Read for Rationed<R> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::records::first_name;
     use super::*;
 
     fn read_all(text: &[u8], field: &str) -> Result<(Vec<(String, usize)>, Rejected), String> {
         let mut seen = Vec::new();
         let rejected = read(&mut &*text, &[field.to_owned()], &mut |values, bytes| {
-            seen.push((super::super::key::name(values.iter()).into(), bytes));
+            seen.push((first_name(values), bytes));
         })?;
         Ok((seen, rejected))
     }
@@ -127,9 +129,9 @@ mod tests {
             .map(|(name, bytes)| (name.as_str(), *bytes))
             .collect();
         assert_eq!(seen, [("\"Berlin\"", 13), ("none", 7), ("\"a, b\"", 11)]);
-        assert_eq!(rejected.lines, 1);
-        assert_eq!(rejected.first[0].line, 4);
-        assert_eq!(rejected.first[0].cause, "1 values for 2 columns");
+        assert_eq!(rejected.lines(), 1);
+        assert_eq!(rejected.first()[0].line, 4);
+        assert_eq!(rejected.first()[0].cause, "1 values for 2 columns");
     }
 
     #[test]

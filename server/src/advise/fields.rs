@@ -6,7 +6,7 @@ use std::fmt;
 
 use serde::de::{DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
 
-use super::value::Scalar;
+use tessera_advisor::Scalar;
 
 /// Names of fields, and below each the names inside of it.
 #[derive(Debug, Default)]

@@ -2,12 +2,10 @@
 
 use std::io::{BufRead, Read};
 
-use super::fields::{FieldTree, scalar_fields};
-use super::records::{MAX_RECORD_BYTES, OnRecord, Rejected};
-use super::value::Scalar;
+use tessera_advisor::{Proposal, Rejected, Scalar};
 
-/// How many documents at the beginning are asked for their fields.
-const SAMPLE: usize = 1_000;
+use super::fields::{FieldTree, scalar_fields};
+use super::records::{MAX_RECORD_BYTES, OnRecord};
 
 /// Reads all documents. A record's size is that of its line.
 pub(super) fn read(
@@ -47,33 +45,19 @@ pub(super) fn read(
 /// The top-level fields that hold a scalar in at least half of the first documents, in the order in
 /// which they turn up.
 pub(super) fn common_scalars(head: &[u8]) -> Vec<String> {
-    let mut counts: Vec<(String, usize)> = Vec::new();
-    let mut documents = 0;
-    for names in head
-        .split(|byte| *byte == b'\n')
-        .filter_map(scalar_fields)
-        .take(SAMPLE)
-    {
-        documents += 1;
-        for name in names {
-            match counts.iter_mut().find(|(known, _)| *known == name) {
-                Some((_, count)) => *count += 1,
-                None => counts.push((name, 1)),
-            }
+    let mut proposal = Proposal::default();
+    for names in head.split(|byte| *byte == b'\n').filter_map(scalar_fields) {
+        if proposal.is_full() {
+            break;
         }
+        proposal.note(names.iter().map(String::as_str));
     }
-    let common = counts
-        .into_iter()
-        .filter(|(_, count)| 2 * count >= documents);
-    // A name with a dot could not be told from a path.
-    let names = common
-        .map(|(name, _)| name)
-        .filter(|name| !name.contains('.'));
-    names.collect()
+    proposal.fields()
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::records::first_name;
     use super::*;
 
     #[test]
@@ -84,13 +68,16 @@ mod tests {
             &mut text.as_bytes(),
             &["a".to_owned()],
             &mut |values, bytes| {
-                seen.push((super::super::key::name(values.iter()), bytes));
+                seen.push((first_name(values), bytes));
             },
         )
         .unwrap();
-        let seen: Vec<_> = seen.iter().map(|(name, bytes)| (&**name, *bytes)).collect();
+        let seen: Vec<_> = seen
+            .iter()
+            .map(|(name, bytes)| (name.as_str(), *bytes))
+            .collect();
         assert_eq!(seen, [("1", 7), ("\"x\"", 9), ("none", 2), ("2", 7)]);
-        assert_eq!((rejected.lines, rejected.first[0].line), (1, 4));
+        assert_eq!((rejected.lines(), rejected.first()[0].line), (1, 4));
     }
 
     #[test]
@@ -100,7 +87,7 @@ mod tests {
         for expected in [2, 1] {
             let mut records = 0;
             let rejected = read(&mut text.as_slice(), &[], &mut |_, _| records += 1).unwrap();
-            assert_eq!((records, rejected.first[0].line), (expected, 2));
+            assert_eq!((records, rejected.first()[0].line), (expected, 2));
             text.truncate(text.len() - 4);
         }
     }

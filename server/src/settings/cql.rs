@@ -1,8 +1,9 @@
 //! The settings of the Cassandra front end, and what they make of it.
 
-use tessera_cql::{CqlConfig, User};
+use tessera_cql::{BatchLimits, CqlConfig, User};
 use tessera_frontend::About;
 
+use super::partitions::SIZES;
 use super::value::Secret;
 use super::{Apply, Kind, Setting, value};
 
@@ -11,6 +12,7 @@ use super::{Apply, Kind, Setting, value};
 pub(crate) struct CqlSettings {
     users: Option<Secret>,
     auth: bool,
+    batches: BatchLimits,
 }
 
 impl CqlSettings {
@@ -37,6 +39,7 @@ impl CqlSettings {
             address: own.map(|row| row.address),
             requires_authentication: self.requires_authentication(),
             users: users.into_iter().map(user).collect(),
+            batches: self.batches,
             ..CqlConfig::default()
         }
     }
@@ -67,5 +70,43 @@ pub(crate) const OPTIONS: &[Setting] = &[
         help: "Everyone must log in to the Cassandra API, with roles that CREATE ROLE made",
         allowed: "true or false",
         apply: Apply::Field(|config, text| value::switch(text).map(|on| config.cql.auth = on)),
+    },
+    Setting {
+        name: "cql-batch-size-warn",
+        kind: Kind::Text,
+        placeholder: "SIZE",
+        secret: false,
+        default: Some("5KB"),
+        help: "Size of a CQL batch of several partitions from which its client is warned",
+        allowed: SIZES,
+        apply: Apply::Field(|config, text| {
+            value::size(text).map(|size| config.cql.batches.warned_bytes = size)
+        }),
+    },
+    Setting {
+        name: "cql-batch-size-fail",
+        kind: Kind::Text,
+        placeholder: "SIZE",
+        secret: false,
+        default: Some("50KB"),
+        help: "Size of a CQL batch of several partitions from which it is refused",
+        allowed: SIZES,
+        apply: Apply::Field(|config, text| {
+            value::size(text).map(|size| config.cql.batches.refused_bytes = size)
+        }),
+    },
+    Setting {
+        name: "cql-batch-partitions-warn",
+        kind: Kind::Number,
+        placeholder: "COUNT",
+        secret: false,
+        default: Some("10"),
+        help: "Partitions of an unlogged CQL batch beyond which its client is warned",
+        allowed: "a number",
+        apply: Apply::Field(|config, text| {
+            let count = text.parse().ok()?;
+            config.cql.batches.warned_partitions = count;
+            Some(())
+        }),
     },
 ];

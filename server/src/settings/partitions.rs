@@ -15,7 +15,7 @@ pub(crate) struct PartitionSettings {
     pub(crate) limits: Limits,
 }
 
-const SIZES: &str = "a size such as 64KB, 10MB or 20GB";
+pub(super) const SIZES: &str = "a size such as 64KB, 10MB or 20GB";
 
 pub(crate) const OPTIONS: &[Setting] = &[
     Setting {
@@ -88,6 +88,21 @@ pub(crate) const OPTIONS: &[Setting] = &[
         apply: Apply::Field(|config, text| {
             let size = value::size(text).filter(|size| *size > 0)?;
             config.partitions.limits.partition_key_bytes = Some(size);
+            Some(())
+        }),
+    },
+    Setting {
+        name: "max-shared-containers",
+        kind: Kind::Number,
+        placeholder: "N",
+        secret: false,
+        default: Some("25"),
+        help: "How many containers may share the throughput of their database",
+        allowed: "a whole number from 1 to 1000000",
+        apply: Apply::Field(|config, text| {
+            let count = text.parse().ok();
+            let count = count.filter(|count| (1..=1_000_000).contains(count))?;
+            config.partitions.limits.shared_containers = Some(count);
             Some(())
         }),
     },

@@ -300,16 +300,52 @@ fn a_stored_container_is_reported_on_under_its_own_key() {
     assert_eq!(report["throughput"], 20_000);
     let candidate = &report["candidates"][0];
     assert_eq!(candidate["distinct"]["count"], 21);
-    assert_eq!(candidate["hottest"][0]["key"], "\"berlin\"");
+    assert_eq!(candidate["hottest"][0]["key"], "berlin");
     assert_eq!(candidate["hottest"][0]["records"], 40);
 
     let (code, _, errors) = advise(folder.path(), &["--container", "test/account/nobody"]);
     assert_eq!(code, 1);
     assert_holds(&errors, &["test:account.nobody"]);
 
+    // The server that has the data open is asked, and says the same.
     let server = Server::start_in(folder, &[]);
-    let arguments = ["--container", "test/account/people"];
-    let (code, _, errors) = advise(server.folder.path(), &arguments);
-    assert_eq!(code, 1, "{errors}");
-    assert_eq!(errors.lines().count(), 1, "{errors}");
+    let container = ["--container", "test/account/people"];
+    let live = advise_json(server.folder.path(), &container);
+    assert_eq!(live, report);
+    let url = format!("http://{}", server.address);
+    let elsewhere = tempfile::tempdir().unwrap();
+    let over_http = [&container[..], &["--live", &url]].concat();
+    assert_eq!(advise_json(elsewhere.path(), &over_http), report);
+}
+
+#[test]
+fn a_running_server_compares_the_keys_of_its_containers() {
+    let server = Server::start(&["--tls-self-signed"]);
+    let url = format!("https://localhost:{}", server.address.port());
+    let certificate = server.folder.path().join("tessera-data/tls/cert.pem");
+    let certificate = certificate.to_str().unwrap();
+    let live = ["--container", "table/devstoreaccount1/none", "--live", &url];
+    for (more, code, part) in [
+        (
+            &["--live-ca", certificate][..],
+            1,
+            "table:devstoreaccount1.none",
+        ),
+        (
+            &["--live-ca", certificate, "--growth", "-1"],
+            2,
+            "growth is a factor",
+        ),
+        (&[], 1, "--live-ca"),
+    ] {
+        let (actual, _, errors) = advise(server.folder.path(), &[&live[..], more].concat());
+        assert_eq!(actual, code, "{errors}");
+        assert_eq!(errors.lines().count(), 1, "{errors}");
+        assert_holds(&errors, &[part]);
+    }
+    let nowhere = ["--container", "a/b/c", "--live"];
+    for (url, code) in [("http://127.0.0.1:1", 1), ("127.0.0.1", 2)] {
+        let (actual, _, errors) = advise(server.folder.path(), &[&nowhere[..], &[url]].concat());
+        assert_eq!(actual, code, "{errors}");
+    }
 }

@@ -4,16 +4,19 @@
     python walk.py 127.0.0.1:9042 --user ada --password secret --ca cert.pem
     python walk.py 127.0.0.1:9042 --write       (writes what it prints as what it should)
 
-Prints a line for every input and ends with a count; the exit code is 0 if all passed.
+Prints a line of JSON for every input; the exit code is 0 if all passed.
 """
 
 import argparse
+import collections
 import os
 import pathlib
 import re
 import subprocess
 import sys
 import tempfile
+
+from report import Report
 
 HERE = pathlib.Path(__file__).parent
 EXPECTED = HERE / "session.txt"
@@ -70,31 +73,44 @@ def main():
 
     with tempfile.TemporaryDirectory() as folder:
         shell = Shell(options, folder)
-        inputs = statements((HERE / "session.cql").read_text())
-        transcript = session(shell, inputs)
+        cases = written((HERE / "session.cql").read_text())
+        transcript = session(shell, [text for _, _, text in cases])
         if options.write:
             EXPECTED.write_text("\n".join(transcript) + "\n")
             return 0
         report = Report()
         expected = re.split(r"^(?=> )", EXPECTED.read_text(), flags=re.M)[1:]
-        for number, actual in enumerate(transcript):
+        for number, (report.area, name, _) in enumerate(cases):
             wanted = expected[number].rstrip() if number < len(expected) else ""
-            report.verdict(inputs[number].splitlines()[0], wanted, actual.rstrip())
+            actual = transcript[number].rstrip()
+            report.case(name, wanted == actual, f"expected\n{wanted}\n  and got\n{actual}")
+        report.area = "shell"
         traced, _ = shell.run("TRACING ON\nSELECT key FROM system.local;\n")
         report.verdict("TRACING ON prints what happened", True,
                        "Tracing session:" in traced and "Request complete" in traced)
+        report.area = "copy"
         copies(shell, report, options.rows)
         if shell.user:
             wrong, status = shell.run("", password="wrong")
+            report.area = "access"
             report.verdict("a wrong password is refused", (1, True),
                            (status, "and/or password are incorrect" in wrong))
     return 0 if report.finish() else 1
 
 
-def statements(text):
-    """The inputs: what stands between empty lines, without comments."""
-    blocks = [block.strip() for block in text.split("\n\n")]
-    return [block for block in blocks if block and not block.startswith("--")]
+def written(text):
+    """The inputs, which stand between empty lines: the area of each, a name that no other has, and
+    what is typed."""
+    cases, names, area = [], collections.Counter(), ""
+    for block in filter(None, (block.strip() for block in text.split("\n\n"))):
+        if block.startswith("-- area "):
+            area = block.removeprefix("-- area ")
+        elif not block.startswith("--"):
+            name = block.splitlines()[0]
+            names[name] += 1
+            again = f" ({names[name]})" if names[name] > 1 else ""
+            cases.append((area, name + again, block))
+    return cases
 
 
 def session(shell, inputs):
@@ -126,35 +142,17 @@ def copies(shell, report, rows):
         "COPY walk_cqlsh.copied (k, n, t, d) FROM 'in.csv' WITH INGESTRATE = 1000000;\n"
         "COPY walk_cqlsh.copied (k, n, t, d) TO 'out.csv';\n"
         "DROP KEYSPACE walk_cqlsh;\n")
-    for line in (f"{rows} rows imported from 1 files", f"{rows} rows exported to 1 files"):
-        report.verdict(f"COPY: {line}", line, line if line in printed else printed)
+    for done in ("imported from", "exported to"):
+        line = f"{rows} rows {done} 1 files"
+        report.verdict(f"rows are {done} a file", line, line if line in printed else printed)
     target = pathlib.Path(shell.folder, "out.csv")
     copied = target.read_text().splitlines() if target.exists() else []
-    report.verdict("COPY: the rows are the same", True, same(lines, copied))
+    report.verdict("the rows are the same", True, same(lines, copied))
 
 
 def same(left, right):
     rows = lambda lines: sorted(line.replace(".0,", ",").removesuffix(".0") for line in lines)
     return rows(left) == rows(right)
-
-
-class Report:
-    """Prints verdicts and counts them."""
-
-    def __init__(self):
-        self.passed = self.failed = 0
-
-    def verdict(self, name, expected, actual):
-        if expected == actual:
-            self.passed += 1
-            print(f"ok {name}", flush=True)
-            return
-        self.failed += 1
-        print(f"FAILED {name}: expected\n{expected}\n  and got\n{actual}", flush=True)
-
-    def finish(self):
-        print(f"{self.passed} passed, {self.failed} failed")
-        return self.failed == 0 and self.passed > 0
 
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@ async function walk(client, report, keyspace) {
   await client.execute("INSERT INTO people (id, name) VALUES (?, ?)", [1, "Ada"], {
     prepare: true,
   });
-  await report.check("keys: one column finds its row", [[1, "Ada"]], () =>
+  await report.check("one column finds its row", [[1, "Ada"]], () =>
     rows("SELECT id, name FROM people WHERE id = ?", [1]),
   );
 
@@ -24,10 +24,10 @@ async function walk(client, report, keyspace) {
     const at = new Date(Date.UTC(2026, 0, 1, hour));
     await client.execute(insert, ["a", at, hour / 2, "roof"], { prepare: true });
   }
-  await report.check("keys: a partition comes newest first", [1.5, 1, 0.5, 0], async () =>
+  await report.check("a partition comes newest first", [1.5, 1, 0.5, 0], async () =>
     (await rows("SELECT value FROM readings WHERE sensor = ?", ["a"])).map(([value]) => value),
   );
-  await report.check("keys: a slice of a partition", [[0.5, "roof"]], () =>
+  await report.check("a slice of a partition", [[0.5, "roof"]], () =>
     rows("SELECT value, place FROM readings WHERE sensor = ? AND at > ? AND at < ?", [
       "a",
       new Date(Date.UTC(2026, 0, 1, 0)),
@@ -44,7 +44,7 @@ async function walk(client, report, keyspace) {
   await client.execute("INSERT INTO orders (tenant, day, number, total) VALUES (?, ?, ?, ?)", [
     "acme", day, 7, total,
   ], { prepare: true });
-  await report.check("keys: a key of two columns", ["2026-01-31", 7, "12.50"], async () => {
+  await report.check("a key of two columns", ["2026-01-31", 7, "12.50"], async () => {
     const [row] = await rows(
       "SELECT day, number, total FROM orders WHERE tenant = ? AND day = ?",
       ["acme", day],
@@ -52,11 +52,11 @@ async function walk(client, report, keyspace) {
     return [row[0].toString(), row[1], row[2].toString()];
   });
 
-  await report.check("keys: the driver learns the key", ["tenant", "day", "number"], async () => {
+  await report.check("the driver learns the key", ["tenant", "day", "number"], async () => {
     const table = await client.metadata.getTable(keyspace, "orders");
     return [...table.partitionKeys, ...table.clusteringKeys].map((column) => column.name);
   });
-  await report.check("keys: the driver finds the replica of a key", 1, () => {
+  await report.check("the driver finds the replica of a key", 1, () => {
     return client.getReplicas(keyspace, Buffer.from([0, 0, 0, 1])).length;
   });
 }

@@ -14,7 +14,7 @@ async function walk(client, report) {
     await client.batch(batch, { prepare: true, logged: false });
   }
   const all = "SELECT part, place FROM many";
-  await report.check("paging: a stream has every row once", COUNT, async () => {
+  await report.check("a stream has every row once", COUNT, async () => {
     const seen = new Set();
     const options = { prepare: true, fetchSize: 17, autoPage: true };
     for await (const row of client.stream(all, [], options)) {
@@ -22,14 +22,14 @@ async function walk(client, report) {
     }
     return seen.size;
   });
-  await report.check("paging: a kept state goes on behind its page", [20, 20, 40], async () => {
+  await report.check("a kept state goes on behind its page", [20, 20, 40], async () => {
     const first = await client.execute(all, [], { prepare: true, fetchSize: 20 });
     const next = { prepare: true, fetchSize: 20, pageState: first.pageState };
     const second = await client.execute(all, [], next);
     const names = [...first.rows, ...second.rows].map((row) => `${row.part}/${row.place}`);
     return [first.rowLength, second.rowLength, new Set(names).size];
   });
-  await report.check("paging: a partition in order, over pages", true, async () => {
+  await report.check("a partition in order, over pages", true, async () => {
     const places = [];
     const query = "SELECT place FROM many WHERE part = 3 ORDER BY place DESC";
     for await (const row of client.stream(query, [], { fetchSize: 7, autoPage: true })) {
@@ -37,7 +37,7 @@ async function walk(client, report) {
     }
     return places.every((place, index) => place === COUNT / 5 - 1 - index);
   });
-  await report.check("paging: tokens cover every row once", COUNT, async () => {
+  await report.check("tokens cover every row once", COUNT, async () => {
     const half = async (condition) =>
       (await client.execute(`SELECT part FROM many WHERE ${condition}`)).rowLength;
     return (await half("token(part) <= 0")) + (await half("token(part) > 0"));

@@ -40,7 +40,7 @@ async function walk(client, report) {
   await client.execute(`CREATE TABLE kinds (id int PRIMARY KEY, ${columns.join(", ")})`);
   for (const [index, [type, value, shown]] of VALUES.entries()) {
     const show = shown ?? ((same) => same);
-    await report.check(`values: ${type}`, [show(value), null], async () => {
+    await report.check(`${type}`, [show(value), null], async () => {
       const insert = `INSERT INTO kinds (id, v${index}) VALUES (?, ?)`;
       await client.execute(insert, [index, value], { prepare: true });
       await client.execute(insert, [1000 + index, null], { prepare: true });
@@ -53,7 +53,7 @@ async function walk(client, report) {
     });
   }
   await report.check(
-    "values: one of another type is refused",
+    "one of another type is refused",
     new Refused(0x2200, "Invalid STRING constant"),
     () => client.execute("INSERT INTO kinds (id, v11) VALUES (1, 'x')"),
   );

@@ -3,7 +3,7 @@
 //     node walk.js 127.0.0.1:9042
 //     node walk.js 127.0.0.1:9042 --user ada --password secret --ca cert.pem
 //
-// Prints a line for every case and ends with a count; the exit code is 0 if all passed.
+// Prints a line of JSON for every case; the exit code is 0 if all passed.
 "use strict";
 
 const { randomBytes } = require("node:crypto");
@@ -12,9 +12,14 @@ const { parseArgs } = require("node:util");
 
 const { Client, auth } = require("cassandra-driver");
 
-const { Report } = require("./checks");
+const { Report } = require("../../report");
 
-const PARTS = ["keys", "values", "statements", "paging"];
+const PARTS = {
+  keys: require("./keys"),
+  values: require("./values"),
+  statements: require("./statements"),
+  paging: require("./paging"),
+};
 
 async function main() {
   const { positionals, values } = parseArgs({
@@ -46,12 +51,7 @@ async function main() {
         "{'class': 'NetworkTopologyStrategy', 'datacenter1': 1}",
     );
     await client.execute(`USE ${keyspace}`);
-    for (const part of PARTS) {
-      const { walk } = require(`./${part}`);
-      await report.check(`${part}: the part runs to its end`, undefined, () =>
-        walk(client, report, keyspace),
-      );
-    }
+    await report.parts(PARTS, ({ walk }) => walk(client, report, keyspace));
   } finally {
     await client.execute(`DROP KEYSPACE IF EXISTS ${keyspace}`);
     await client.shutdown();

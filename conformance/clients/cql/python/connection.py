@@ -7,7 +7,7 @@ from cassandra import ProtocolVersion
 from cassandra.cluster import Cluster
 from cassandra.query import SimpleStatement
 
-from checks import Matches
+from report import Matches
 
 
 def walk(place, report):

@@ -2,7 +2,7 @@
 
     python handover.py 127.0.0.1:9042 --other 127.0.0.1:9043
 
-Prints a line for every case and ends with a count; the exit code is 0 if all passed.
+Prints a line of JSON for every case; the exit code is 0 if all passed.
 """
 
 import argparse
@@ -10,8 +10,9 @@ import sys
 import time
 
 from cassandra.query import SimpleStatement
-from checks import Report
+from checks import outcome
 from place import KEYSPACE, Place
+from report import Report
 
 ROWS = 25
 PAGE = 10
@@ -64,7 +65,7 @@ def main():
     parser.add_argument("--other", required=True)
     options = parser.parse_args()
     options.user = options.password = options.ca = None
-    here, report = Place(options), Report()
+    here, report = Place(options), Report(outcome)
     there = Place.__new__(Place)
     there.__dict__.update(here.__dict__, port=int(options.other.rsplit(":", 1)[1]), clusters=[])
     there.session = there.connect()

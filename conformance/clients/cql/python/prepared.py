@@ -1,6 +1,6 @@
 """Prepared statements: in every version, over changes of their tables, and by name."""
 
-from checks import Matches
+from report import Matches
 
 
 def walk(place, report):

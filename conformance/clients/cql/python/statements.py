@@ -3,7 +3,8 @@
 from cassandra import InvalidRequest
 from cassandra.query import BatchStatement, BatchType, SimpleStatement
 
-from checks import Matches, Refused
+from checks import Refused
+from report import Matches
 
 
 def walk(place, report):

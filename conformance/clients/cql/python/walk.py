@@ -3,7 +3,7 @@
     python walk.py 127.0.0.1:9042
     python walk.py 127.0.0.1:9042 --user ada --password secret --ca cert.pem
 
-Prints a line for every case and ends with a count; the exit code is 0 if all passed.
+Prints a line of JSON for every case; the exit code is 0 if all passed.
 """
 
 import argparse
@@ -17,8 +17,9 @@ import paging
 import prepared
 import statements
 import values
-from checks import Report
+from checks import outcome
 from place import Place
+from report import Report
 
 PARTS = [connection, definitions, keys, values, statements, prepared, paging, access]
 
@@ -31,11 +32,9 @@ def main():
     parser.add_argument("--password")
     options = parser.parse_args()
 
-    place, report = Place(options), Report()
+    place, report = Place(options), Report(outcome)
     try:
-        for part in PARTS:
-            report.check(f"{part.__name__}: the part runs to its end", None,
-                         lambda: part.walk(place, report))
+        report.parts(PARTS, place)
     finally:
         place.clean_up()
     sys.exit(0 if report.finish() else 1)

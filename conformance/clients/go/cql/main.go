@@ -16,7 +16,7 @@ import (
 
 func main() {
 	options := walk.Read()
-	report := &walk.Report{}
+	report := walk.Begin()
 	for _, version := range []int{3, 4, 5} {
 		if err := run(options, version, report); err != nil {
 			report.Finish(fmt.Errorf("version %d: %w", version, err))
@@ -96,6 +96,7 @@ func all(session *gocql.Session, statements ...string) error {
 
 // keys walks over the three designs of a primary key.
 func keys(session *gocql.Session, version string, report *walk.Report) error {
+	report.Area = "keys"
 	if err := all(session,
 		"CREATE TABLE single (id int PRIMARY KEY, v int)",
 		"CREATE TABLE compound (p int, c int, v int, PRIMARY KEY (p, c)) "+
@@ -125,6 +126,7 @@ func keys(session *gocql.Session, version string, report *walk.Report) error {
 }
 
 func values(session *gocql.Session, version string, report *walk.Report) error {
+	report.Area = "values"
 	if err := all(session, "CREATE TABLE \"values\" (id uuid PRIMARY KEY, t text, b blob, d double, "+
 		"l list<int>, m map<text, bigint>, moment timestamp, span duration)"); err != nil {
 		return err
@@ -157,6 +159,7 @@ func values(session *gocql.Session, version string, report *walk.Report) error {
 }
 
 func pages(session *gocql.Session, version string, report *walk.Report) error {
+	report.Area = "paging"
 	if err := all(session, "CREATE TABLE pages (id int PRIMARY KEY)"); err != nil {
 		return err
 	}
@@ -174,6 +177,7 @@ func pages(session *gocql.Session, version string, report *walk.Report) error {
 }
 
 func changes(session *gocql.Session, version string, report *walk.Report) error {
+	report.Area = "statements"
 	before := map[string]any{}
 	applied, err := session.Query("UPDATE single SET v = 0 WHERE id = 7 IF v = 1").MapScanCAS(before)
 	report.Check(version+"a condition that does not hold", []any{false, 49}, []any{applied, before["v"]}, err)

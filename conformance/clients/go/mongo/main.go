@@ -17,7 +17,7 @@ import (
 )
 
 func main() {
-	report := &walk.Report{}
+	report := walk.Begin()
 	report.Finish(run(walk.Read(), report))
 }
 
@@ -58,6 +58,7 @@ func code(err error, expected int) bool {
 }
 
 func documents(ctx context.Context, database *mongo.Database, report *walk.Report) error {
+	report.Area = "documents"
 	all := database.Collection("documents")
 	inserted, err := all.InsertOne(ctx, bson.D{{"_id", 1}, {"n", 1}})
 	if err != nil {
@@ -100,6 +101,7 @@ func documents(ctx context.Context, database *mongo.Database, report *walk.Repor
 }
 
 func cursors(ctx context.Context, database *mongo.Database, report *walk.Report) error {
+	report.Area = "cursors"
 	all := database.Collection("cursors")
 	var many []any
 	var evens []int32
@@ -143,6 +145,7 @@ func cursors(ctx context.Context, database *mongo.Database, report *walk.Report)
 }
 
 func transactions(ctx context.Context, database *mongo.Database, report *walk.Report) error {
+	report.Area = "transactions"
 	accounts := database.Collection("accounts")
 	opened := []any{bson.D{{"_id", "a"}, {"n", 10}}, bson.D{{"_id", "b"}, {"n", 0}}}
 	if _, err := accounts.InsertMany(ctx, opened); err != nil {
@@ -194,6 +197,7 @@ func transactions(ctx context.Context, database *mongo.Database, report *walk.Re
 }
 
 func sharding(ctx context.Context, database *mongo.Database, report *walk.Report) error {
+	report.Area = "sharding"
 	namespace := database.Name() + ".people"
 	var answer struct{ Collectionsharded string }
 	command := bson.D{{"shardCollection", namespace}, {"key", bson.D{{"city", "hashed"}}}}

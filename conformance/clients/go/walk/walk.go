@@ -4,6 +4,7 @@ package walk
 import (
 	"crypto/tls"
 	"crypto/x509"
+	"encoding/json"
 	"flag"
 	"fmt"
 	"os"
@@ -53,9 +54,26 @@ func Name() string {
 	return fmt.Sprintf("walk_%x", time.Now().UnixNano())
 }
 
-// Report prints a line for each case and counts them.
+// Report prints a line of JSON for each case; the runner, tessera-conformance run, reads them.
 type Report struct {
+	// Area is that of the cases that follow.
+	Area           string
 	passed, failed int
+	since          time.Time
+}
+
+// line is what is printed of a case.
+type line struct {
+	Area    string  `json:"area"`
+	Case    string  `json:"case"`
+	Outcome string  `json:"outcome"`
+	Ms      float64 `json:"ms"`
+	Message string  `json:"message"`
+}
+
+// Begin is a report whose first case begins now.
+func Begin() *Report {
+	return &Report{Area: "walk", since: time.Now()}
 }
 
 // Check compares what came of a case with what should have.
@@ -78,21 +96,33 @@ func (report *Report) Refused(name string, asExpected bool, err error) {
 
 func (report *Report) pass(name string) {
 	report.passed++
-	fmt.Println("ok", name)
+	report.tell(name, "passed", "")
 }
 
 func (report *Report) fail(name string, expected, actual any, err error) {
 	report.failed++
-	fmt.Printf("FAILED %s: expected %#v, got %#v, error %v\n", name, expected, actual, err)
+	message := fmt.Sprintf("expected %#v, got %#v, error %v", expected, actual, err)
+	report.tell(name, "failed", message)
 }
 
-// Finish prints the count and ends the program, with success if nothing failed.
+// tell prints a case, whose time began with the end of the case before it.
+func (report *Report) tell(name, outcome, message string) {
+	now := time.Now()
+	ms := float64(now.Sub(report.since).Microseconds()) / 1000
+	text, err := json.Marshal(line{report.Area, name, outcome, ms, message})
+	if err != nil {
+		panic(err) // strings and numbers always have a form in JSON
+	}
+	fmt.Println(string(text))
+	report.since = now
+}
+
+// Finish ends the program, with success if nothing failed.
 func (report *Report) Finish(err error) {
 	if err != nil {
-		report.fail("the walk", nil, nil, err)
+		fmt.Fprintln(os.Stderr, err)
 	}
-	fmt.Printf("%d passed, %d failed\n", report.passed, report.failed)
-	if report.failed > 0 || report.passed == 0 {
+	if err != nil || report.failed > 0 || report.passed == 0 {
 		os.Exit(1)
 	}
 }

@@ -1,9 +1,7 @@
-// How the server refuses, and the report of cases.
+// How the server refuses, as the driver tells it.
 "use strict";
 
 const { inspect } = require("node:util");
-
-const { Report } = require("../../report");
 
 // An error of the server: its code and, where a case names them, its labels.
 class Refused {
@@ -23,4 +21,4 @@ class Refused {
   }
 }
 
-module.exports = { Refused, Report };
+module.exports = { Refused };

@@ -3,7 +3,7 @@
 //     node walk.js mongodb://127.0.0.1:27017
 //     node walk.js mongodb://root:secret@127.0.0.1:27017 --ca cert.pem --compressors snappy
 //
-// Prints a line for every case and ends with a count; the exit code is 0 if all passed.
+// Prints a line of JSON for every case; the exit code is 0 if all passed.
 "use strict";
 
 const { randomBytes } = require("node:crypto");
@@ -11,9 +11,15 @@ const { parseArgs } = require("node:util");
 
 const { MongoClient } = require("mongodb");
 
-const { Report } = require("./checks");
+const { Report } = require("../../report");
 
-const PARTS = ["documents", "cursors", "pipelines", "transactions", "sharding"];
+const PARTS = {
+  documents: require("./documents"),
+  cursors: require("./cursors"),
+  pipelines: require("./pipelines"),
+  transactions: require("./transactions"),
+  sharding: require("./sharding"),
+};
 
 async function main() {
   const { positionals, values } = parseArgs({
@@ -32,12 +38,7 @@ async function main() {
   const database = client.db(`walk_${randomBytes(6).toString("hex")}`);
   const report = new Report();
   try {
-    for (const part of PARTS) {
-      const { walk } = require(`./${part}`);
-      await report.check(`${part}: the part runs to its end`, undefined, () =>
-        walk(database, report),
-      );
-    }
+    await report.parts(PARTS, ({ walk }) => walk(database, report));
   } finally {
     await database.dropDatabase();
     await client.close();

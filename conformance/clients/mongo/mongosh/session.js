@@ -1,6 +1,9 @@
-// Typed into mongosh line by line. What it prints is in session.txt.
+// Typed into mongosh line by line. What it prints is in session.txt. The area of the cases that
+// follow stands in a comment of its own.
+// area administration
 show dbs
 use walk
+// area documents
 db.people.insertOne({ _id: 1, name: "Ann", city: "Bern", age: 41 })
 db.people.insertMany([{ _id: 2, name: "Bob", city: "Graz", age: 35 }, { _id: 3, name: "Cleo", city: "Bern", age: 29 }])
 db.people.find()
@@ -14,17 +17,22 @@ db.people.countDocuments({})
 db.people.distinct("city")
 db.people.insertOne({ _id: 1 })
 db.people.updateOne({ _id: 1 }, { $frobnicate: { a: 1 } })
+// area cursors
 show collections
 for (let n = 0; n < 45; n += 1) db.numbers.insertOne({ _id: n, even: n % 2 === 0 })
 db.numbers.find({}, { even: 0 })
 it
 it
+// area indexes
 db.numbers.createIndex({ even: 1 })
 db.numbers.getIndexes()
 db.numbers.find({ even: true }).explain().queryPlanner.winningPlan.stage
 db.numbers.find({ even: true }).explain("executionStats").executionStats.totalDocsExamined
+// area pipelines
 db.numbers.aggregate([{ $group: { _id: "$even", n: { $sum: 1 } } }, { $sort: { _id: 1 } }])
+// area administration
 db.numbers.stats().count
+// area sharding
 sh.enableSharding("walk")
 sh.shardCollection("walk.cities", { country: "hashed" })
 db.cities.insertMany([{ _id: 1, country: "CH" }, { _id: 2, country: "AT" }, { _id: 3, country: "CH" }]).acknowledged
@@ -33,6 +41,7 @@ db.cities.find({ country: "CH" }).sort({ _id: 1 })
 sh.reshardCollection("walk.cities", { _id: "hashed" }).ok
 db.cities.countDocuments()
 sh.status()
+// area transactions
 const session = db.getMongo().startSession()
 session.startTransaction()
 session.getDatabase("walk").people.updateOne({ _id: 1 }, { $inc: { age: 1 } })
@@ -43,6 +52,7 @@ session.startTransaction()
 session.getDatabase("walk").people.deleteMany({}).deletedCount
 session.abortTransaction().ok
 db.people.countDocuments()
+<<<<<<< HEAD
 // The commands of the users' documents, as they stand there.
 db.runCommand( { shardCollection: "admin.people", key: { region: "hashed" } } )
 use cosmicworks;
@@ -76,12 +86,16 @@ db.dropDatabase()
 use admin
 db.people.drop()
 use walk
+=======
+// area access
+>>>>>>> main
 db.createUser({ user: "guest", pwd: "secret", roles: ["read"] })
 db.getUsers().users.map(({ user, roles }) => [user, roles])
 db.auth("guest", "wrong")
 db.auth("guest", "secret")
 db.logout().ok
 db.dropUser("guest")
+// area administration
 db.runCommand({ frobnicate: 1 })
 db.runCommand({ getLastRequestStatistics: 1 }).CommandName
 db.people.drop()

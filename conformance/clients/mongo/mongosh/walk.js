@@ -3,13 +3,15 @@
 //     node walk.js mongodb://127.0.0.1:27017
 //     node walk.js mongodb://127.0.0.1:27017 --write    (writes what it prints as what it should)
 //
-// Prints a line for every input and ends with a count; the exit code is 0 if all passed.
+// Prints a line of JSON for every input; the exit code is 0 if all passed.
 "use strict";
 
 const { spawnSync } = require("node:child_process");
 const { readFileSync, writeFileSync } = require("node:fs");
 const { join } = require("node:path");
 const { parseArgs } = require("node:util");
+
+const { Report } = require("../../report");
 
 const MARK = "mark 7d1f:";
 const EXPECTED = join(__dirname, "session.txt");
@@ -31,16 +33,36 @@ function main() {
     allowPositionals: true,
     options: { ca: { type: "string" }, write: { type: "boolean", default: false } },
   });
+<<<<<<< HEAD
   // A line that is indented or closes something belongs to the one before.
   const lines = readFileSync(join(__dirname, "session.js"), "utf8").split(/\n(?![ })])/);
   const inputs = lines.map((line) => line.trimEnd()).filter((line) => line && !line.startsWith("//"));
+=======
+  const cases = written(readFileSync(join(__dirname, "session.js"), "utf8"));
+  const inputs = cases.map(({ input }) => input);
+>>>>>>> main
   const answers = session(positionals[0], values.ca, inputs);
   const transcript = inputs.map((input, at) => `> ${input}\n${answers[at]}`);
   if (values.write) {
     writeFileSync(EXPECTED, `${transcript.join("\n")}\n`);
     return 0;
   }
-  return report(inputs, transcript);
+  return compare(cases, transcript);
+}
+
+// The inputs, each with its area and a name that no other has.
+function written(text) {
+  const times = new Map();
+  const cases = [];
+  let area;
+  for (const line of text.split("\n")) {
+    area = /^\/\/ area (\w+)$/.exec(line)?.[1] ?? area;
+    if (line === "" || line.startsWith("//")) continue;
+    const time = (times.get(line) ?? 0) + 1;
+    times.set(line, time);
+    cases.push({ area, input: line, name: time === 1 ? line : `${line} (${time})` });
+  }
+  return cases;
 }
 
 // What mongosh prints for each input. It prints a mark after each, by which they are told apart.
@@ -71,22 +93,18 @@ function normal(text, at) {
   return answer.trimEnd();
 }
 
-function report(inputs, transcript) {
+function compare(cases, transcript) {
   const expected = readFileSync(EXPECTED, "utf8").split(/^(?=> )/m);
-  let failed = 0;
-  transcript.forEach((actual, at) => {
-    const wanted = (expected[at] ?? "").trimEnd();
+  const report = new Report();
+  cases.forEach(({ area, name }, at) => {
+    const [wanted, actual] = [(expected[at] ?? "").trimEnd(), transcript[at]];
     // Where mongosh breaks lines depends on the terminal, and some of them on what it hears first.
     const words = (text) => text.split(/[\s,]+/).filter(Boolean).sort().join(" ");
-    if (words(wanted) === words(actual)) {
-      console.log(`ok ${inputs[at]}`);
-      return;
-    }
-    failed += 1;
-    console.log(`FAILED ${inputs[at]}: expected\n${wanted}\n  and got\n${actual}`);
+    report.area = area;
+    const message = () => `expected\n${wanted}\n  and got\n${actual}`;
+    report.case(name, words(wanted) === words(actual), message);
   });
-  console.log(`${inputs.length - failed} passed, ${failed} failed`);
-  return failed === 0 ? 0 : 1;
+  return report.finish() ? 0 : 1;
 }
 
 process.exitCode = main();

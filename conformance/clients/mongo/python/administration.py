@@ -1,7 +1,8 @@
 """Users, roles, running operations and request charges."""
 
 
-from checks import Matches, Refused
+from checks import Refused
+from report import Matches
 
 
 def walk(place, report):

@@ -2,7 +2,8 @@
 
 from bson import SON
 
-from checks import Matches, Refused
+from checks import Refused
+from report import Matches
 
 
 def walk(place, report):

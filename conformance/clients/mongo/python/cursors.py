@@ -3,7 +3,8 @@
 from bson import Int64
 from pymongo import CursorType
 
-from checks import Matches, Refused
+from checks import Refused
+from report import Matches
 
 
 def walk(place, report):

@@ -8,7 +8,8 @@ from bson import (Binary, Code, DBRef, Decimal128, Int64, MaxKey, MinKey, Object
 from pymongo import DeleteOne, InsertOne, ReplaceOne, UpdateMany, UpdateOne
 from pymongo.errors import BulkWriteError
 
-from checks import Matches, Refused
+from checks import Refused
+from report import Matches
 
 EVERY_TYPE = {
     "_id": "all", "double": 1.5, "text": "Grüße", "document": {"a": {"b": 1}}, "list": [1, "2", [3]],

@@ -2,14 +2,15 @@
 
     python handover.py mongodb://127.0.0.1:27017 --other mongodb://127.0.0.1:27018
 
-Prints a line for every case and ends with a count; the exit code is 0 if all passed.
+Prints a line of JSON for every case; the exit code is 0 if all passed.
 """
 
 import argparse
 import sys
 import uuid
 
-from checks import Refused, Report
+from checks import Refused, outcome
+from report import Report
 from proxy import Proxy
 from pymongo import MongoClient, ReturnDocument
 from pymongo.uri_parser import parse_uri
@@ -121,7 +122,7 @@ def main():
     options = parser.parse_args()
     proxy = Proxy(*(parse_uri(server)["nodelist"][0]
                     for server in (options.endpoint, options.other)))
-    client, report = MongoClient(proxy.endpoint, serverSelectionTimeoutMS=10000), Report()
+    client, report = MongoClient(proxy.endpoint, serverSelectionTimeoutMS=10000), Report(outcome)
     report.check("the walk runs to its end", None, lambda: walk(proxy, client, report))
     client.close()
     proxy.close()

@@ -5,7 +5,8 @@ import time
 
 from pymongo import IndexModel
 
-from checks import Matches, Refused
+from checks import Refused
+from report import Matches
 
 
 def walk(place, report):

@@ -1,6 +1,7 @@
 """Sharded collections: placed by the hash of a key, moved to another key while in use."""
 
-from checks import Matches, Refused
+from checks import Refused
+from report import Matches
 
 
 def walk(place, report):

@@ -4,7 +4,8 @@ import datetime
 
 from bson import Decimal128, Int64
 
-from checks import Matches, Refused
+from checks import Refused
+from report import Matches
 
 START = {"_id": 1, "n": 5, "t": "x", "list": [1, 2, 3], "docs": [{"k": 1, "v": 1}, {"k": 2, "v": 2}],
          "sub": {"a": 1}}

@@ -3,7 +3,7 @@
     python walk.py mongodb://127.0.0.1:27017
     python walk.py mongodb://root:secret@127.0.0.1:27017 --ca cert.pem
 
-Prints a line for every case and ends with a count; the exit code is 0 if all passed.
+Prints a line of JSON for every case; the exit code is 0 if all passed.
 """
 
 import argparse
@@ -20,8 +20,9 @@ import sessions
 import sharding
 import transactions
 import updates
-from checks import Report
+from checks import outcome
 from place import Place
+from report import Report
 
 PARTS = [connection, documents, queries, updates, cursors, indexes, pipelines, sessions,
          transactions, sharding, administration]
@@ -34,11 +35,9 @@ def main():
     parser.add_argument("--compressors", help="for example zstd,snappy,zlib")
     options = parser.parse_args()
 
-    place, report = Place(options), Report()
+    place, report = Place(options), Report(outcome)
     try:
-        for part in PARTS:
-            report.check(f"{part.__name__}: the part runs to its end", None,
-                         lambda: part.walk(place, report))
+        report.parts(PARTS, place)
     finally:
         place.clean_up()
     sys.exit(0 if report.finish() else 1)

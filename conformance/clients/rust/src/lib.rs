@@ -6,7 +6,7 @@ use std::fmt::Debug;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject as _;
@@ -47,14 +47,40 @@ impl Options {
     }
 }
 
-/// Prints a line for each case and counts them.
-#[derive(Debug, Default)]
+/// Prints a line of JSON for each case; the runner, `tessera-conformance run`, reads them.
+#[derive(Debug)]
 pub struct Report {
+    area: &'static str,
+    /// What is said before the name of each case, when all are done several times.
+    setting: String,
     passed: u32,
     failed: u32,
+    since: Instant,
+}
+
+impl Default for Report {
+    fn default() -> Self {
+        Self {
+            area: "walk",
+            setting: String::new(),
+            passed: 0,
+            failed: 0,
+            since: Instant::now(),
+        }
+    }
 }
 
 impl Report {
+    /// The area of the cases that follow.
+    pub fn area(&mut self, area: &'static str) {
+        self.area = area;
+    }
+
+    /// Under what conditions the cases that follow are done.
+    pub fn setting(&mut self, setting: &str) {
+        self.setting = format!("{setting}: ");
+    }
+
     /// Compares what came of a case with what should have.
     pub fn check<T: Debug + PartialEq>(
         &mut self,
@@ -83,17 +109,31 @@ impl Report {
 
     fn pass(&mut self, name: &str) {
         self.passed += 1;
-        println!("ok {name}");
+        self.tell(name, "passed", "");
     }
 
     fn fail(&mut self, name: &str, expected: &dyn Debug, actual: &dyn Debug) {
         self.failed += 1;
-        println!("FAILED {name}: expected {expected:?}, got {actual:?}");
+        let message = format!("expected {expected:?}, got {actual:?}");
+        self.tell(name, "failed", &message);
     }
 
-    /// Prints the count, and ends with success if nothing failed.
+    /// Prints a case, whose time began with the end of the case before it.
+    fn tell(&mut self, name: &str, outcome: &str, message: &str) {
+        let now = Instant::now();
+        let line = serde_json::json!({
+            "area": self.area,
+            "case": format!("{}{name}", self.setting),
+            "outcome": outcome,
+            "ms": now.duration_since(self.since).as_secs_f64() * 1_000.0,
+            "message": message,
+        });
+        println!("{line}");
+        self.since = now;
+    }
+
+    /// Ends with success if nothing failed.
     pub fn finish(self) -> ExitCode {
-        println!("{} passed, {} failed", self.passed, self.failed);
         if self.failed == 0 && self.passed > 0 {
             ExitCode::SUCCESS
         } else {
@@ -135,7 +175,7 @@ pub async fn run<W: Future<Output = Result<Report, Box<dyn Error>>>>(
     match walk(options).await {
         Ok(report) => report.finish(),
         Err(error) => {
-            println!("FAILED the walk: {error}");
+            eprintln!("{error}");
             ExitCode::FAILURE
         }
     }

@@ -16,26 +16,26 @@ walk_keys() {
     [ -z "$cosmos" ] || of_storage=501
     wrong="$(openssl base64 -A <<<'not the key')"
     for scheme in SharedKey SharedKeyLite; do
-        check "access: $scheme" 200 -- ask_with_key "$scheme" "$key" "${get[@]}"
-        check "access: $scheme with comp" "$of_storage" \
+        check "$scheme" 200 -- ask_with_key "$scheme" "$key" "${get[@]}"
+        check "$scheme with comp" "$of_storage" \
             -- ask_with_key "$scheme" "$key" GET "/$table?comp=acl"
-        check "access: $scheme with a wrong key is refused" 403 \
+        check "$scheme with a wrong key is refused" 403 \
             'x-ms-error-code:^AuthenticationFailed$' \
             -- ask_with_key "$scheme" "$wrong" "${get[@]}"
     done
-    check 'access: nothing is refused' '401|403' x-ms-error-code:. -- ask_as '' "${get[@]}"
-    check 'access: a nonsense header is refused' '400|401|403' x-ms-error-code:. \
+    check 'nothing is refused' '401|403' x-ms-error-code:. -- ask_as '' "${get[@]}"
+    check 'a nonsense header is refused' '400|401|403' x-ms-error-code:. \
         -- ask_as '' "${get[@]}" -H 'Authorization: nonsense'
-    check 'access: a nonsense token is refused with a challenge' 401 'WWW-Authenticate:^Bearer ' \
+    check 'a nonsense token is refused with a challenge' 401 'WWW-Authenticate:^Bearer ' \
         code=InvalidAuthenticationInfo -- ask_as '' "${get[@]}" -H 'Authorization: Bearer nonsense'
     if [ -n "$token" ]; then
-        check 'gap: access: a token of the issuer' 200 '~"RowKey":"r"' \
+        check 'a token of the issuer' 200 '~"RowKey":"r"' \
             -- ask_as '' "${get[@]}" -H "Authorization: Bearer $token"
-        check 'access: a token that was changed after signing is refused' 401 \
+        check 'a token that was changed after signing is refused' 401 \
             code=InvalidAuthenticationInfo \
             -- ask_as '' "${get[@]}" -H "Authorization: Bearer ${token/./.e}"
     fi
-    check 'gap: access: a refusal in JSON' 403 code=AuthenticationFailed \
+    check 'a refusal in JSON' 403 code=AuthenticationFailed \
         -- ask_with_key SharedKeyLite "$wrong" "${get[@]}"
 }
 
@@ -43,10 +43,8 @@ walk_account_signatures() {
     local name expected grant here_only=200 mismatch='403 code=AuthorizationProtocolMismatch'
     [[ $endpoint == https:* ]] || here_only="$mismatch"
     while IFS='|' read -r name expected grant; do
-        local gap=''
-        [[ $name == 'gap: '* ]] && gap='gap: ' name="${name#gap: }"
         # shellcheck disable=SC2086 # expectations and grants are words
-        check "${gap}access: an account SAS for $name" $expected \
+        check "an account SAS for $name" $expected \
             -- ask_as "$(account_sas $grant)" "${get[@]}"
     done <<EOF
 everything|200|
@@ -57,8 +55,8 @@ not yet|403 code=AuthenticationFailed|st=$(in_hours 1) se=$(in_hours 2)
 since an hour|200|st=$(in_hours -1)
 this address|200|sip=127.0.0.1
 a range with this address|200|sip=127.0.0.0-127.0.0.255
-gap: another address|403 code=AuthorizationSourceIPMismatch|sip=10.0.0.1
-gap: another range|403 code=AuthorizationSourceIPMismatch|sip=10.0.0.1-10.0.0.9
+another address|403 code=AuthorizationSourceIPMismatch|sip=10.0.0.1
+another range|403 code=AuthorizationSourceIPMismatch|sip=10.0.0.1-10.0.0.9
 both protocols|200|spr=https,http
 HTTPS|$here_only|spr=https
 blobs|403 code=AuthorizationServiceMismatch|ss=b
@@ -67,9 +65,9 @@ only the service|403 code=AuthorizationResourceTypeMismatch|srt=s
 EOF
     local signed
     signed="$(account_sas sp=r)"
-    check 'access: a grant that was changed after signing is refused' 403 \
+    check 'a grant that was changed after signing is refused' 403 \
         code=AuthenticationFailed -- ask_as "${signed/sp=r/sp=raud}" "${get[@]}"
-    check 'access: no expiry is refused' 403 code=AuthenticationFailed \
+    check 'no expiry is refused' 403 code=AuthenticationFailed \
         -- ask_as "$(account_sas se=)" "${get[@]}"
 }
 
@@ -90,18 +88,18 @@ walk_table_signatures() {
         # An insert has no path of its own.
         [[ $path == -d ]] && path='' options="-d $options"
         # shellcheck disable=SC2086 # the options are words
-        check "access: $operation with a table SAS for $sp" '200|201|204' \
+        check "$operation with a table SAS for $sp" '200|201|204' \
             -- ask_as "$(table_sas "$table" sp=$sp)" "$method" "/$table$path" $options
         # shellcheck disable=SC2086
-        check "access: $operation with a table SAS for all but $sp is refused" 403 \
+        check "$operation with a table SAS for all but $sp is refused" 403 \
             code=AuthorizationPermissionMismatch -- ask_as \
             "$(table_sas "$table" "sp=$(tr -d "$sp" <<<raud)")" "$method" "/$table$path" $options
     done
-    check 'gap: access: a table SAS for another address' 403 code=AuthorizationSourceIPMismatch \
+    check 'a table SAS for another address' 403 code=AuthorizationSourceIPMismatch \
         -- ask_as "$(table_sas "$table" sip=10.0.0.1)" "${get[@]}"
-    check 'access: a table SAS opens no other table' 403 \
+    check 'a table SAS opens no other table' 403 \
         -- ask_as "$(table_sas "${table}x")" "${get[@]}"
-    check 'access: a table SAS does not list tables' 403 \
+    check 'a table SAS does not list tables' 403 \
         -- ask_as "$(table_sas "$table")" GET /Tables
 }
 
@@ -115,17 +113,17 @@ walk_ranges() {
     local range=(spk=a srk=2 epk=b erk=2) sas
     sas="$(table_sas "$table" "${range[@]}")"
     ask_as "$sas" GET "/$table()?\$select=PartitionKey,RowKey"
-    verdict 'gap: access: a table SAS for a range shows no more' ' 2 3 1 2' "$(row_keys)"
-    check 'gap: access: a table SAS for a range does not read outside' '403|404' \
+    verdict 'a table SAS for a range shows no more' ' 2 3 1 2' "$(row_keys)"
+    check 'a table SAS for a range does not read outside' '403|404' \
         -- ask_as "$sas" GET "/$table(PartitionKey='a',RowKey='1')"
-    check 'gap: access: a table SAS for a range does not write outside' 403 \
+    check 'a table SAS for a range does not write outside' 403 \
         -- ask_as "$sas" PUT "/$table(PartitionKey='b',RowKey='3')" -d '{}'
-    check 'gap: access: a table SAS for a range does not insert outside' 403 \
+    check 'a table SAS for a range does not insert outside' 403 \
         -- ask_as "$sas" POST "/$table" -d '{"PartitionKey":"c","RowKey":"9"}'
-    check 'gap: access: a table SAS for a range does not delete outside' 403 \
+    check 'a table SAS for a range does not delete outside' 403 \
         -- ask_as "$sas" DELETE "/$table(PartitionKey='c',RowKey='1')" -H 'If-Match: *'
-    check 'access: a table SAS for a range reads within' 200 \
+    check 'a table SAS for a range reads within' 200 \
         -- ask_as "$sas" GET "/$table(PartitionKey='b',RowKey='1')"
-    check 'access: a table SAS for a range writes within' 204 \
+    check 'a table SAS for a range writes within' 204 \
         -- ask_as "$sas" PUT "/$table(PartitionKey='b',RowKey='2')" -d '{}'
 }

@@ -1,8 +1,5 @@
-# Cases and their verdicts: one line for each, and a count at the end.
+# What an answer must be.
 # shellcheck shell=bash
-
-passed=0
-failed=0
 
 # check NAME EXPECTATION... -- METHOD PATH [CURL OPTION...]
 # check NAME EXPECTATION... -- COMMAND...
@@ -29,12 +26,10 @@ check() {
     local expectation
     for expectation in "${expectations[@]}"; do
         meets "$expectation" && continue
-        failed=$((failed + 1))
-        echo "FAILED $name: expected $expectation, got $(shown_answer)"
+        fail "$name" "expected $expectation, got $(shown_answer)"
         return
     done
-    passed=$((passed + 1))
-    echo "ok $name"
+    pass "$name"
 }
 
 # Whether the last answer meets an expectation.
@@ -63,21 +58,4 @@ shown_answer() {
     code="$(header x-ms-error-code)"
     printf '%s' "$status${code:+ $code} "
     head -c 600 <<<"$body" | tr -s '\r\n' ' '
-}
-
-# verdict NAME EXPECTED ACTUAL: a case that is not about one answer.
-verdict() {
-    if [ "$2" = "$3" ]; then
-        passed=$((passed + 1))
-        echo "ok $1"
-    else
-        failed=$((failed + 1))
-        echo "FAILED $1: expected $2, got $3"
-    fi
-}
-
-# Prints the count; succeeds if nothing failed.
-finish() {
-    echo "$passed passed, $failed failed"
-    [ "$failed" -eq 0 ] && [ "$passed" -gt 0 ]
 }

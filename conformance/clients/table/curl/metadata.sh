@@ -29,29 +29,29 @@ walk_metadata() {
 
     for level in get list; do
         local -n request="$level"
-        check "metadata: none, $level" 200 "${values[@]}" "$none" \
+        check "none, $level" 200 "${values[@]}" "$none" \
             'Content-Type:^application/json;odata=nometadata' \
             -- "${request[@]}" "$json;odata=nometadata"
-        check "metadata: minimal, $level" 200 "${values[@]}" "${annotations[@]}" "${minimal[@]}" \
+        check "minimal, $level" 200 "${values[@]}" "${annotations[@]}" "${minimal[@]}" \
             -- "${request[@]}" "$json;odata=minimalmetadata"
-        check "metadata: minimal unless asked otherwise, $level" 200 "${values[@]}" \
+        check "minimal unless asked otherwise, $level" 200 "${values[@]}" \
             "${annotations[@]}" "${minimal[@]}" -- "${request[@]}" "$json"
-        check "metadata: full, $level" 200 "${values[@]}" "${annotations[@]}" "${full[@]}" \
+        check "full, $level" 200 "${values[@]}" "${annotations[@]}" "${full[@]}" \
             -- "${request[@]}" "$json;odata=fullmetadata"
     done
-    check 'metadata: $format before Accept' 200 "${values[@]}" "$none" -- GET \
+    check '$format before Accept' 200 "${values[@]}" "$none" -- GET \
         "/$table(PartitionKey='p',RowKey='r')?\$format=application/json;odata=nometadata"
     walk_atom "${get[@]:0:2}"
-    check 'metadata: the context of a list' 200 "~\"odata.metadata\":\"http[^\"]*#$table\"" \
+    check 'the context of a list' 200 "~\"odata.metadata\":\"http[^\"]*#$table\"" \
         '~"value":\[\{' -- "${list[@]}" "$json"
-    check 'metadata: tables, none' 200 '!~odata' "~\"TableName\":\"$table\"" \
+    check 'tables, none' 200 '!~odata' "~\"TableName\":\"$table\"" \
         -- GET "/Tables?\$filter=TableName%20eq%20'$table'" -H "$json;odata=nometadata"
-    check 'metadata: tables, full' 200 "~\"odata.type\":\"$account.Tables\"" \
+    check 'tables, full' 200 "~\"odata.type\":\"$account.Tables\"" \
         "~\"odata.editLink\":\"Tables\\('$table'\\)\"" \
         -- GET "/Tables?\$filter=TableName%20eq%20'$table'" -H "$json;odata=fullmetadata"
-    check 'metadata: annotations may come after values' 204 \
+    check 'annotations may come after values' 204 \
         -- PUT "/$table(PartitionKey='p',RowKey='after')" -d '{"l":"5","l@odata.type":"Edm.Int64"}'
-    check 'metadata: the annotation after the value counts' 200 '~"l@odata.type":"Edm.Int64"' \
+    check 'the annotation after the value counts' 200 '~"l@odata.type":"Edm.Int64"' \
         -- GET "/$table(PartitionKey='p',RowKey='after')"
 }
 
@@ -64,17 +64,17 @@ walk_atom() {
     entry+='<d:PartitionKey>p</d:PartitionKey><d:RowKey>atom</d:RowKey>'
     entry+='<d:n m:type="Edm.Int32">5</d:n></m:properties></content></entry>'
 
-    check 'metadata: Atom is refused' 415 x-ms-error-code:AtomFormatNotSupported \
+    check 'Atom is refused' 415 x-ms-error-code:AtomFormatNotSupported \
         -- "$@" "${atom[@]}"
     local version=2013-08-15
     if [ -n "$cosmos" ]; then
-        check 'metadata: Atom of an old version is refused' 415 code=AtomFormatNotSupported \
+        check 'Atom of an old version is refused' 415 code=AtomFormatNotSupported \
             -- "$@" "${atom[@]}"
         return
     fi
-    check 'metadata: Atom of an old version' 200 Content-Type:^application/atom '~<entry' \
+    check 'Atom of an old version' 200 Content-Type:^application/atom '~<entry' \
         '~<d:s>text</d:s>' '~<d:l m:type="Edm.Int64">1099511627776</d:l>' -- "$@" "${atom[@]}"
-    check 'metadata: insert in Atom' 201 '~<entry' -- POST "/$table" "${atom[@]}" -d "$entry"
-    check 'metadata: what was inserted in Atom' 200 '~"n":5[,}]' \
+    check 'insert in Atom' 201 '~<entry' -- POST "/$table" "${atom[@]}" -d "$entry"
+    check 'what was inserted in Atom' 200 '~"n":5[,}]' \
         -- GET "/$table(PartitionKey='p',RowKey='atom')"
 }

@@ -7,7 +7,7 @@ walk_service() {
         walk_cosmos
         return
     fi
-    check 'service: properties' 200 'Content-Type:^application/xml' '~<Logging>' '~<HourMetrics>' \
+    check 'properties' 200 'Content-Type:^application/xml' '~<Logging>' '~<HourMetrics>' \
         '~<MinuteMetrics>' '~<Cors' -- properties GET
     before="$body"
     walk_properties
@@ -22,12 +22,12 @@ walk_cosmos() {
     new_table
     local method refused=(501 'Content-Type:^application/xml' 'x-ms-error-code:^NotImplemented$')
     for method in GET PUT; do
-        check "service: $method of the properties" "${refused[@]}" -- properties "$method"
-        check "service: $method of access policies" "${refused[@]}" -- policies "$method"
+        check "$method of the properties" "${refused[@]}" -- properties "$method"
+        check "$method of access policies" "${refused[@]}" -- policies "$method"
     done
-    check 'service: statistics' "${refused[@]}" -- ask_url GET \
+    check 'statistics' "${refused[@]}" -- ask_url GET \
         "$endpoint-secondary/?restype=service&comp=stats&$signature"
-    check 'service: a preflight is refused' 403 x-ms-error-code:CorsPreflightFailure \
+    check 'a preflight is refused' 403 x-ms-error-code:CorsPreflightFailure \
         -- preflight https://a.example GET content-type
 }
 
@@ -51,12 +51,12 @@ walk_properties() {
     logging+="<Write>true</Write>$retention</Logging>"
     local hours='<HourMetrics><Version>1.0</Version><Enabled>true</Enabled>'
     hours+="<IncludeAPIs>false</IncludeAPIs>$retention</HourMetrics>"
-    check 'gap: service: set logging only' 202 -- properties PUT -d "$(in_properties "$logging")"
-    check 'gap: service: set metrics only' 202 -- properties PUT -d "$(in_properties "$hours")"
-    check 'gap: service: both were kept' 200 '~<Delete>true</Delete>' '~<Read>false</Read>' \
+    check 'set logging only' 202 -- properties PUT -d "$(in_properties "$logging")"
+    check 'set metrics only' 202 -- properties PUT -d "$(in_properties "$hours")"
+    check 'both were kept' 200 '~<Delete>true</Delete>' '~<Read>false</Read>' \
         '~<HourMetrics><Version>1.0</Version><Enabled>true</Enabled>' '~<Days>5</Days>' \
         -- properties GET
-    check 'service: what is no XML is refused' 400 'x-ms-error-code:^InvalidXml' \
+    check 'what is no XML is refused' 400 'x-ms-error-code:^InvalidXml' \
         -- properties PUT -d '<StorageServiceProperties><Logging>'
 }
 
@@ -73,36 +73,36 @@ walk_cors() {
     rule+='<AllowedHeaders>x-ms-meta-*,content-type</AllowedHeaders>'
     rule+='<ExposedHeaders>x-ms-*</ExposedHeaders><MaxAgeInSeconds>60</MaxAgeInSeconds></CorsRule>'
     new_table
-    check 'gap: service: remove the CORS rules only' 202 \
+    check 'remove the CORS rules only' 202 \
         -- properties PUT -d "$(in_properties '<Cors/>')"
-    check 'service: a preflight without rules is refused' 403 x-ms-error-code:CorsPreflightFailure \
+    check 'a preflight without rules is refused' 403 x-ms-error-code:CorsPreflightFailure \
         -- preflight "$origin" GET content-type
-    check 'gap: service: set the CORS rules only' 202 \
+    check 'set the CORS rules only' 202 \
         -- properties PUT -d "$(in_properties "<Cors>$rule</Cors>")"
-    check 'service: the CORS rules are there' 200 "~<AllowedOrigins>$origin</AllowedOrigins>" \
+    check 'the CORS rules are there' 200 "~<AllowedOrigins>$origin</AllowedOrigins>" \
         -- properties GET
-    check 'service: a preflight' 200 "Access-Control-Allow-Origin:^$origin$" \
+    check 'a preflight' 200 "Access-Control-Allow-Origin:^$origin$" \
         'Access-Control-Allow-Methods:GET' 'Access-Control-Allow-Headers:content-type' \
         'Access-Control-Max-Age:^60$' -- preflight "$origin" GET content-type,x-ms-meta-a
-    check 'service: a preflight from elsewhere is refused' 403 \
+    check 'a preflight from elsewhere is refused' 403 \
         x-ms-error-code:CorsPreflightFailure -- preflight https://b.example GET content-type
-    check 'service: a preflight of another method is refused' 403 \
+    check 'a preflight of another method is refused' 403 \
         x-ms-error-code:CorsPreflightFailure -- preflight "$origin" DELETE content-type
-    check 'service: a preflight of another header is refused' 403 \
+    check 'a preflight of another header is refused' 403 \
         x-ms-error-code:CorsPreflightFailure -- preflight "$origin" GET x-other
-    check 'service: a request from there' 200 "Access-Control-Allow-Origin:^$origin$" \
+    check 'a request from there' 200 "Access-Control-Allow-Origin:^$origin$" \
         Access-Control-Expose-Headers:x-ms- -- GET "/$table()" -H "Origin: $origin"
-    check 'service: a request from elsewhere' 200 Access-Control-Allow-Origin:- \
+    check 'a request from elsewhere' 200 Access-Control-Allow-Origin:- \
         -- GET "/$table()" -H 'Origin: https://b.example'
 }
 
 walk_statistics() {
     local stats='/?restype=service&comp=stats'
-    check 'service: statistics of the secondary' 200 '~<Status>live</Status>' '~<LastSyncTime>' \
+    check 'statistics of the secondary' 200 '~<Status>live</Status>' '~<LastSyncTime>' \
         -- ask_url GET "$endpoint-secondary$stats&$signature" -H 'Accept: application/xml'
-    check 'gap: service: statistics where the Python SDK asks for them' 200 '~<Status>live' \
+    check 'statistics where the Python SDK asks for them' 200 '~<Status>live' \
         -- ask_url GET "$endpoint-secondary/$account$stats&$signature" -H 'Accept: application/xml'
-    check 'service: the primary has no statistics' 400 x-ms-error-code:. \
+    check 'the primary has no statistics' 400 x-ms-error-code:. \
         -- ask GET "$stats" -H 'Accept: application/xml'
 }
 
@@ -132,24 +132,24 @@ walk_policies() {
     local get=(GET "/$table(PartitionKey='p',RowKey='r')") sas
     sas="$(table_sas "$table" si=reader sp= se=)"
 
-    check 'service: no access policies at first' 200 '~<SignedIdentifiers' '!~<SignedIdentifier>' \
+    check 'no access policies at first' 200 '~<SignedIdentifiers' '!~<SignedIdentifier>' \
         -- policies GET
-    check 'service: a SAS by a policy that is not there is refused' 403 code=AuthenticationFailed \
+    check 'a SAS by a policy that is not there is refused' 403 code=AuthenticationFailed \
         -- ask_as "$sas" "${get[@]}"
-    check 'service: set access policies' 204 -- policies PUT \
+    check 'set access policies' 204 -- policies PUT \
         -d "$(identifiers "$(identifier reader "$reads")" "$(identifier 'a b' "$all")")"
-    check 'service: the access policies are there' 200 '~<Id>reader</Id>' '~<Id>a b</Id>' \
+    check 'the access policies are there' 200 '~<Id>reader</Id>' '~<Id>a b</Id>' \
         '~<Permission>raud</Permission>' -- policies GET
-    check 'service: a SAS by a policy' 200 -- ask_as "$sas" "${get[@]}"
-    check 'service: a SAS by a policy does not more' 403 code=AuthorizationPermissionMismatch \
+    check 'a SAS by a policy' 200 -- ask_as "$sas" "${get[@]}"
+    check 'a SAS by a policy does not more' 403 code=AuthorizationPermissionMismatch \
         -- ask_as "$sas" PUT "/$table(PartitionKey='p',RowKey='r')" -d '{}'
-    check 'service: remove the access policies' 204 -- policies PUT -d "$(identifiers)"
-    check 'service: a SAS by a policy that is gone is refused' 403 code=AuthenticationFailed \
+    check 'remove the access policies' 204 -- policies PUT -d "$(identifiers)"
+    check 'a SAS by a policy that is gone is refused' 403 code=AuthenticationFailed \
         -- ask_as "$sas" "${get[@]}"
-    check 'service: a sixth access policy is refused' 400 x-ms-error-code:InvalidXmlDocument \
+    check 'a sixth access policy is refused' 400 x-ms-error-code:InvalidXmlDocument \
         -- policies PUT -d "$(identifiers "$(
             for id in {1..6}; do identifier "$id" "$reads"; done
         )")"
-    check 'service: policies of a missing table' 404 x-ms-error-code:. \
+    check 'policies of a missing table' 404 x-ms-error-code:. \
         -- ask_with_key SharedKeyLite "$key" GET "/${table}x?comp=acl" -H 'Accept: application/xml'
 }

@@ -49,24 +49,24 @@ walk_whole_transactions() {
     change MERGE p/old '{"b":2}' 'If-Match: *'
     change PATCH p/patched '{"b":2}'
     change DELETE p/gone '' 'If-Match: *'
-    check 'transactions: every verb at once' 202 \
+    check 'every verb at once' 202 \
         'Content-Type:^multipart/mixed; ?boundary=batchresponse_' \
         '~boundary=changesetresponse_' '~HTTP/1.1 201 Created' '~HTTP/1.1 204 No Content' \
         '~ETag: W/' '~Location: http' '~DataServiceId: http' -- commit
-    verdict 'transactions: one answer for each operation' 6 "$(grep -c '^HTTP/1.1 ' <<<"$body")"
-    check 'transactions: merged' 200 '~"a":1' '~"b":2' -- GET "$(at old)"
-    check 'transactions: deleted' 404 -- GET "$(at gone)"
+    verdict 'one answer for each operation' 6 "$(grep -c '^HTTP/1.1 ' <<<"$body")"
+    check 'merged' 200 '~"a":1' '~"b":2' -- GET "$(at old)"
+    check 'deleted' 404 -- GET "$(at gone)"
 
     begin
     change POST p/old '{"b":3}' 'X-HTTP-Method: MERGE' 'If-Match: *'
     sed -i "s|^POST [^ ]*|POST $endpoint/$table(PartitionKey='p',RowKey='old')|" "$folder/changes"
-    check 'transactions: POST with X-HTTP-Method MERGE' 202 '~HTTP/1.1 204' -- commit
-    check 'transactions: merged by POST' 200 '~"a":1' '~"b":3' -- GET "$(at old)"
+    check 'POST with X-HTTP-Method MERGE' 202 '~HTTP/1.1 204' -- commit
+    check 'merged by POST' 200 '~"a":1' '~"b":3' -- GET "$(at old)"
 
     printf '%s\r\n' --batch_1 'Content-Type: application/http' 'Content-Transfer-Encoding: binary' \
         '' "GET $endpoint$(at old) HTTP/1.1" 'Accept: application/json;odata=nometadata' '' \
         --batch_1-- >"$folder/batch"
-    check 'transactions: a query alone' 202 '~HTTP/1.1 200 OK' '~"b":3' \
+    check 'a query alone' 202 '~HTTP/1.1 200 OK' '~"b":3' \
         -- POST '/$batch' -H 'Content-Type: multipart/mixed; boundary=batch_1' \
         --data-binary "@$folder/batch"
 }
@@ -90,24 +90,24 @@ check_broken() {
 
 walk_broken_transactions() {
     local stale="W/\"datetime'2020-01-01T00%3A00%3A00.0000000Z'\"" second='~"value":"1:'
-    check_broken 'transactions: an entity that exists' 202 '~"code":"EntityAlreadyExists"' \
+    check_broken 'an entity that exists' 202 '~"code":"EntityAlreadyExists"' \
         "$second" -- POST '' '{"PartitionKey":"p","RowKey":"old"}'
-    check_broken 'transactions: an update of nothing' 202 '~"code":"ResourceNotFound"' \
+    check_broken 'an update of nothing' 202 '~"code":"ResourceNotFound"' \
         "$second" -- PUT p/nothing '{"n":1}' 'If-Match: *'
-    check_broken 'transactions: a delete of nothing' 202 '~"code":"ResourceNotFound"' \
+    check_broken 'a delete of nothing' 202 '~"code":"ResourceNotFound"' \
         "$second" -- DELETE p/nothing '' 'If-Match: *'
-    check_broken 'transactions: a stale ETag' 202 '~"code":"UpdateConditionNotSatisfied"' \
+    check_broken 'a stale ETag' 202 '~"code":"UpdateConditionNotSatisfied"' \
         "$second" -- PUT p/old '{"n":1}' "If-Match: $stale"
-    check_broken 'transactions: one row twice' 202 '~"code":"InvalidDuplicateRow"' \
+    check_broken 'one row twice' 202 '~"code":"InvalidDuplicateRow"' \
         "$second" -- PUT p/LOST '{"n":1}'
-    check_broken 'gap: transactions: an invalid property' 202 '~"code":"PropertyNameInvalid"' \
+    check_broken 'an invalid property' 202 '~"code":"PropertyNameInvalid"' \
         "$second" -- PUT p/x '{"a-b":1}'
-    check_broken 'gap: transactions: another partition' '202|400' \
+    check_broken 'another partition' '202|400' \
         '~"code":"(CommandsInBatchActOnDifferentPartitions|InvalidInput)"' \
         -- POST '' '{"PartitionKey":"q","RowKey":"r"}'
-    check_broken 'transactions: a query among changes' '202|400|501' '~"odata.error"' \
+    check_broken 'a query among changes' '202|400|501' '~"odata.error"' \
         -- GET p/old ''
-    check 'transactions: what is no multipart is refused' 400 code=InvalidInput \
+    check 'what is no multipart is refused' 400 code=InvalidInput \
         -- POST '/$batch' -H 'Content-Type: multipart/mixed; boundary=batch_1' -d 'nonsense'
 }
 
@@ -117,12 +117,12 @@ walk_transaction_limits() {
     for number in {1..100}; do
         change PUT "p/$number" '{"n":1}'
     done
-    check 'transactions: 100 operations' 202 '!~"odata.error"' -- commit
-    verdict 'transactions: 100 answers' 100 "$(grep -c '^HTTP/1.1 204' <<<"$body")"
+    check '100 operations' 202 '!~"odata.error"' -- commit
+    verdict '100 answers' 100 "$(grep -c '^HTTP/1.1 204' <<<"$body")"
     change PUT p/101 '{"n":1}'
-    check 'gap: transactions: 101 operations are refused' '202|400' \
+    check '101 operations are refused' '202|400' \
         '~"odata.error":\{"code":"InvalidInput"' -- commit
-    check 'transactions: 101 operations undo all' 404 -- GET "$(at 101)"
+    check '101 operations undo all' 404 -- GET "$(at 101)"
 
     local large
     large="$(printf '%30000s' '' | tr ' ' x)"
@@ -130,5 +130,5 @@ walk_transaction_limits() {
     for number in {1..15}; do
         change PUT "p/$number" "{$(printf "\"p%s\":\"$large\"," {1..10})\"p\":1}"
     done
-    check 'transactions: more than 4 MiB are refused' 413 code=RequestBodyTooLarge -- commit
+    check 'more than 4 MiB are refused' 413 code=RequestBodyTooLarge -- commit
 }

@@ -10,9 +10,7 @@ walk_validation() {
         row=$((row + 1))
         [[ $content == *'"RowKey"'* ]] || content="\"RowKey\":\"$row\",$content"
         [[ $content == *'"PartitionKey"'* ]] || content="\"PartitionKey\":\"p\",$content"
-        local gap=''
-        [[ $name == 'gap: '* ]] && gap='gap: ' name="${name#gap: }"
-        check "${gap}validation: $name is refused" 400 "code=${codes//,/|}" \
+        check "$name is refused" 400 "code=${codes//,/|}" \
             -- POST "/$table" -d "{$content}"
     done <<EOF
 a slash in RowKey|$bad_key|"RowKey":"a/b"
@@ -25,21 +23,21 @@ a slash in PartitionKey|$bad_key|"PartitionKey":"a/b"
 a RowKey of 1025 characters|$long_key|"RowKey":"$(letters 1025)"
 a RowKey that is a number|InvalidInput,InvalidValueType,PropertiesNeedValue|"RowKey":5
 a RowKey that is null|PropertiesNeedValue|"RowKey":null
-gap: a name of 256 characters|PropertyNameTooLong|"$(letters 256)":1
-gap: a name with a hyphen|PropertyNameInvalid|"a-b":1
-gap: a name that begins with a digit|PropertyNameInvalid|"1a":1
-gap: a name with a dot|PropertyNameInvalid|"a.b":1
-gap: an empty name|PropertyNameInvalid,InvalidInput|"":1
-gap: a Guid that is none|$bad_value|"a@odata.type":"Edm.Guid","a":"nonsense"
-gap: a DateTime that is none|$bad_value|"a@odata.type":"Edm.DateTime","a":"nonsense"
-gap: an unknown type|$bad_value|"a@odata.type":"Edm.Decimal","a":"1"
-gap: an integer beyond Int32|$bad_value|"a":2147483648
+a name of 256 characters|PropertyNameTooLong|"$(letters 256)":1
+a name with a hyphen|PropertyNameInvalid|"a-b":1
+a name that begins with a digit|PropertyNameInvalid|"1a":1
+a name with a dot|PropertyNameInvalid|"a.b":1
+an empty name|PropertyNameInvalid,InvalidInput|"":1
+a Guid that is none|$bad_value|"a@odata.type":"Edm.Guid","a":"nonsense"
+a DateTime that is none|$bad_value|"a@odata.type":"Edm.DateTime","a":"nonsense"
+an unknown type|$bad_value|"a@odata.type":"Edm.Decimal","a":"1"
+an integer beyond Int32|$bad_value|"a":2147483648
 an Int64 that is none|$bad_value|"a@odata.type":"Edm.Int64","a":"1.5"
 a Double that is none|$bad_value|"a@odata.type":"Edm.Double","a":"nonsense"
 a Binary that is none|$bad_value|"a@odata.type":"Edm.Binary","a":"!"
 an object as a value|$bad_value|"a":{"b":1}
 an array as a value|$bad_value|"a":[1]
-gap: a property twice|DuplicatePropertiesSpecified,InvalidInput|"a":1,"a":2
+a property twice|DuplicatePropertiesSpecified,InvalidInput|"a":1,"a":2
 a text of 32 Ki characters and one|PropertyValueTooLarge|"a":"$(letters 32769)"
 EOF
     walk_bodies
@@ -57,25 +55,25 @@ numbered() {
 
 walk_bodies() {
     local keys='"PartitionKey":"p","RowKey"' file="$folder/entity"
-    check 'validation: no RowKey' 400 code=PropertiesNeedValue \
+    check 'no RowKey' 400 code=PropertiesNeedValue \
         -- POST "/$table" -d '{"PartitionKey":"p"}'
-    check 'validation: no PartitionKey' 400 code=PropertiesNeedValue \
+    check 'no PartitionKey' 400 code=PropertiesNeedValue \
         -- POST "/$table" -d '{"RowKey":"r"}'
-    check 'validation: what is no JSON is refused' 400 code=InvalidInput \
+    check 'what is no JSON is refused' 400 code=InvalidInput \
         -- POST "/$table" -d '{"Par'
-    check 'validation: what is no object is refused' 400 code=InvalidInput \
+    check 'what is no object is refused' 400 code=InvalidInput \
         -- POST "/$table" -d '[1]'
-    check 'validation: no body is refused' 400 code=InvalidInput -- POST "/$table" -d ''
-    check 'validation: 252 properties are fine' 201 \
+    check 'no body is refused' 400 code=InvalidInput -- POST "/$table" -d ''
+    check '252 properties are fine' 201 \
         -- POST "/$table" -d "{$keys:\"252\",$(numbered 252 1)}"
-    check 'gap: validation: 253 properties are refused' 400 code=TooManyProperties \
+    check '253 properties are refused' 400 code=TooManyProperties \
         -- POST "/$table" -d "{$keys:\"253\",$(numbered 253 1)}"
     echo "{$keys:\"large\",$(numbered 40 "\"$(letters 32000)\"")}" >"$file"
-    check 'gap: validation: more than 1 MiB is refused' 400 code=EntityTooLarge \
+    check 'more than 1 MiB is refused' 400 code=EntityTooLarge \
         -- POST "/$table" -d "@$file"
     echo "{$keys:\"larger\",$(numbered 150 "\"$(letters 32000)\"")}" >"$file"
-    check 'validation: more than 4 MiB is refused' 413 code=RequestBodyTooLarge \
+    check 'more than 4 MiB is refused' 413 code=RequestBodyTooLarge \
         -- POST "/$table" -d "@$file"
-    check 'validation: a name of a table in a URL' 400 code=InvalidResourceName \
+    check 'a name of a table in a URL' 400 code=InvalidResourceName \
         -- POST '/a%23b' -d "{$keys:\"r\"}"
 }

@@ -4,7 +4,8 @@
 const { AzureNamedKeyCredential } = require("@azure/data-tables");
 
 const { NAME, inHours } = require("./account");
-const { Matches, Refused, outcome } = require("./checks");
+const { Matches } = require("../../report");
+const { Refused, outcome } = require("./checks");
 
 const UNAUTHENTICATED = new Refused(403, "AuthenticationFailed");
 const NOT_PERMITTED = new Refused(403, "AuthorizationPermissionMismatch");
@@ -19,8 +20,8 @@ async function walk(account, report) {
     (await account.tableAs(credential, name).getEntity("p", "r")).rowKey;
   const wrong = Buffer.from("not the key").toString("base64");
 
-  await report.check("access: the key", "r", () => readAs(account.key));
-  await report.check("access: a wrong key is refused", UNAUTHENTICATED, () =>
+  await report.check("the key", "r", () => readAs(account.key));
+  await report.check("a wrong key is refused", UNAUTHENTICATED, () =>
     readAs(new AzureNamedKeyCredential(NAME, wrong)));
   await walkAccountSignatures(account, report, readAs);
   await walkTableSignatures(account, report, name);
@@ -38,7 +39,7 @@ async function walkAccountSignatures(account, report, readAs) {
     ["not yet", { startsOn: inHours(1), expiresOn: inHours(2) }, UNAUTHENTICATED],
     ["since an hour", { startsOn: inHours(-1) }, "r"],
     ["this address", { ipRange: { start: "127.0.0.1" } }, "r"],
-    ["gap: another address", { ipRange: { start: "10.0.0.1" } },
+    ["another address", { ipRange: { start: "10.0.0.1" } },
       new Refused(403, "AuthorizationSourceIPMismatch")],
     ["both protocols", { protocol: "https,http" }, "r"],
     ["HTTPS", { protocol: "https" },
@@ -49,8 +50,7 @@ async function walkAccountSignatures(account, report, readAs) {
       new Refused(403, "AuthorizationServiceMismatch")],
   ];
   for (const [name, grant, expected] of grants) {
-    const [, gap, what] = /^(gap: )?(.*)$/.exec(name);
-    await report.check(`${gap ?? ""}access: an account SAS for ${what}`, expected, () =>
+    await report.check(`an account SAS for ${name}`, expected, () =>
       readAs(account.accountSas(grant)));
   }
 }
@@ -69,7 +69,7 @@ async function walkTableSignatures(account, report, name) {
     for (const [granted, expected] of [[needed, "done"], [lacking, NOT_PERMITTED]]) {
       const permissions = Object.fromEntries(granted.map((each) => [each, true]));
       const table = account.tableAs(account.tableSas(name, { permissions }), name);
-      await report.check(`access: ${operation} with a table SAS for ${granted}`, expected,
+      await report.check(`${operation} with a table SAS for ${granted}`, expected,
         async () => {
           await run(table);
           return "done";
@@ -77,9 +77,9 @@ async function walkTableSignatures(account, report, name) {
     }
   }
   const other = await account.newTable();
-  await report.check("access: a table SAS opens no other table", FORBIDDEN, () =>
+  await report.check("a table SAS opens no other table", FORBIDDEN, () =>
     account.tableAs(account.tableSas(name), other.tableName).getEntity("p", "r"));
-  await report.check("access: a table SAS covers transactions", 202, async () => {
+  await report.check("a table SAS covers transactions", 202, async () => {
     const table = account.tableAs(account.tableSas(name), name);
     return (await table.submitTransaction([["upsert", entity("t1")], ["upsert", entity("t2")]]))
       .status;
@@ -99,7 +99,7 @@ async function walkRanges(account, report) {
     ["up to a", { endPartitionKey: "a" }, ["a1", "a2", "a3"]],
     ["a2 to b2", middle, ["a2", "a3", "b1", "b2"]],
   ]) {
-    await report.check(`gap: access: a table SAS for ${name} shows no more`, expected, async () => {
+    await report.check(`a table SAS for ${name} shows no more`, expected, async () => {
       const seen = [];
       for await (const each of tableFor(range).listEntities()) {
         seen.push(each.partitionKey + each.rowKey);
@@ -107,9 +107,9 @@ async function walkRanges(account, report) {
       return seen;
     });
   }
-  await report.check("gap: access: a table SAS for a range does not write outside", FORBIDDEN, () =>
+  await report.check("a table SAS for a range does not write outside", FORBIDDEN, () =>
     tableFor(middle).upsertEntity(entity("1", "a")));
-  await report.check("gap: access: a table SAS for a range does not read outside", OUT_OF_REACH,
+  await report.check("a table SAS for a range does not read outside", OUT_OF_REACH,
     () => tableFor(middle).getEntity("c", "1"));
 }
 
@@ -123,7 +123,7 @@ async function walkPolicies(account, report, name, readAs) {
     ["that has ended", { permission: "r", expiry: inHours(-1) }, UNAUTHENTICATED],
     ["that is gone", undefined, UNAUTHENTICATED],
   ]) {
-    await report.check(`access: a table SAS by a policy ${policy}`, expected, async () => {
+    await report.check(`a table SAS by a policy ${policy}`, expected, async () => {
       await table.setAccessPolicy(accessPolicy ? [{ id: "reader", accessPolicy }] : []);
       return readAs(credential);
     });
@@ -137,12 +137,12 @@ async function walkTokens(account, report) {
   if (account.token) {
     const { tableName } = await account.newTable([entity("r")]);
     const table = account.tableAs(bearer(account.token), tableName);
-    await report.check("gap: access: a token of the issuer", "r", async () =>
+    await report.check("a token of the issuer", "r", async () =>
       (await table.getEntity("p", "r")).rowKey);
   }
   const challenge = new Matches("401 and a Bearer challenge",
     ([status, header]) => status === 401 && header.startsWith("Bearer "));
-  await report.check("access: a nonsense token is refused with a challenge", challenge,
+  await report.check("a nonsense token is refused with a challenge", challenge,
     async () => {
       await outcome(() => account.serviceAs(bearer("nonsense")).listTables().next());
       return account.answers.lastWith("www-authenticate");

@@ -128,7 +128,7 @@ class Answers {
       report.verdict(`every answer has ${header}`, undefined, this.#without.get(header));
     }
     if (!cosmos) report.verdict("no answer has x-ms-request-charge", 0, this.#charged);
-    report.verdict("gap: every refusal is explained in JSON", [], this.#unexplained);
+    report.verdict("every refusal is explained in JSON", [], this.#unexplained);
   }
 
   // The status of the last answer and, of its headers, this one.

@@ -1,9 +1,7 @@
-// How the service refuses, and the report of cases.
+// How the service refuses, as the SDK tells it.
 "use strict";
 
 const { inspect } = require("node:util");
-
-const { Report: Verdicts } = require("../../report");
 
 // A refusal of the service. Several codes mean: any one of them is right.
 class Refused {
@@ -43,33 +41,6 @@ class Refused {
   }
 }
 
-// Stands for every value for which the test holds; a value that cannot be tested is another.
-class Matches {
-  constructor(description, test) {
-    this.description = description;
-    this.test = test;
-  }
-
-  matches(actual) {
-    try {
-      return Boolean(this.test(actual));
-    } catch {
-      return false;
-    }
-  }
-
-  [inspect.custom]() {
-    return this.description;
-  }
-}
-
-// A report that sees what the SDK throws as a refusal.
-class Report extends Verdicts {
-  async check(name, expected, action) {
-    this.verdict(name, expected, await outcome(action));
-  }
-}
-
 // What an action returns, or the refusal that it meets, or the error that stopped it.
 async function outcome(action) {
   try {
@@ -79,4 +50,4 @@ async function outcome(action) {
   }
 }
 
-module.exports = { Matches, Refused, Report, outcome };
+module.exports = { Refused, outcome };

@@ -3,7 +3,8 @@
 
 const { odata } = require("@azure/data-tables");
 
-const { Matches, Refused } = require("./checks");
+const { Matches } = require("../../report");
+const { Refused } = require("./checks");
 
 const ETAG = /^W\/"datetime'\d{4}-\d\d-\d\dT\d\d%3A\d\d%3A\d\d\.\d{1,7}Z'"$/;
 const NOT_THERE = new Refused(404, "ResourceNotFound");
@@ -22,7 +23,7 @@ async function walk(account, report) {
   await walkUpsert(table, report);
   await walkConditions(table, report);
   for (const key of [...KEYS, "x".repeat(account.cosmos ? 255 : 512)]) {
-    const name = `entities: the keys ${JSON.stringify(key.slice(0, 20))}`;
+    const name = `the keys ${JSON.stringify(key.slice(0, 20))}`;
     await report.check(name, [key, key], () => thereAndBack(table, key));
   }
 }
@@ -41,26 +42,26 @@ async function stored(table, rowKey, queryOptions) {
 
 async function walkInsert(account, table, report) {
   // The SDK asks for no content.
-  await report.check("entities: insert", [204, "return-no-content"], async () => {
+  await report.check("insert", [204, "return-no-content"], async () => {
     await table.createEntity(entity("insert", { a: 1, b: "two" }));
     return account.answers.lastWith("preference-applied");
   });
-  await report.check("entities: insert gives an ETag", new Matches("an ETag made of a time",
+  await report.check("insert gives an ETag", new Matches("an ETag made of a time",
     (etag) => ETAG.test(etag)), async () => (await table.createEntity(entity("etag"))).etag);
-  await report.check("gap: entities: insert without content says where", new Matches(
+  await report.check("insert without content says where", new Matches(
     "the address of the entity",
     (location) => location.endsWith(`${table.tableName}(PartitionKey='p',RowKey='where')`),
   ), async () => {
     await table.createEntity(entity("where"));
     return decodeURIComponent(account.answers.lastWith("location")[1]);
   });
-  await report.check("entities: insert again is refused",
+  await report.check("insert again is refused",
     new Refused(409, "EntityAlreadyExists"), () => table.createEntity(entity("insert")));
-  await report.check("entities: get", entity("insert", { a: 1, b: "two" }), () =>
+  await report.check("get", entity("insert", { a: 1, b: "two" }), () =>
     stored(table, "insert"));
-  await report.check("entities: get only some properties", { b: "two" }, () =>
+  await report.check("get only some properties", { b: "two" }, () =>
     stored(table, "insert", { select: ["b"] }));
-  await report.check("entities: get what is not there", NOT_THERE, () => stored(table, "nothing"));
+  await report.check("get what is not there", NOT_THERE, () => stored(table, "nothing"));
 }
 
 async function walkUpdate(table, report) {
@@ -75,11 +76,11 @@ async function walkUpdate(table, report) {
     ["merge may change a type", "Merge", { a: "one" }, { a: "one", b: 2, c: 2 }],
     ["replace drops other properties", "Replace", { d: 3 }, { d: 3 }],
   ]) {
-    await report.check(`entities: ${name}`, entity("update", expected), () =>
+    await report.check(`${name}`, entity("update", expected), () =>
       updated(mode, properties));
   }
   for (const mode of ["Merge", "Replace"]) {
-    await report.check(`entities: ${mode} of what is not there is refused`, NOT_THERE, () =>
+    await report.check(`${mode} of what is not there is refused`, NOT_THERE, () =>
       table.updateEntity(entity("nothing"), mode));
   }
 }
@@ -91,9 +92,9 @@ async function walkUpsert(table, report) {
       await table.upsertEntity(entity(row, properties), mode);
       return stored(table, row);
     };
-    await report.check(`entities: ${row} inserts`, entity(row, { a: 1 }), () =>
+    await report.check(`${row} inserts`, entity(row, { a: 1 }), () =>
       upserted({ a: 1 }));
-    await report.check(`entities: ${row} updates`, entity(row, second), () => upserted({ b: 2 }));
+    await report.check(`${row} updates`, entity(row, second), () => upserted({ b: 2 }));
   }
 }
 
@@ -102,26 +103,26 @@ async function walkConditions(table, report) {
   const { etag: second } = await table.updateEntity(entity("row", { n: 2 }));
   const update = (n, mode, etag) => table.updateEntity(entity("row", { n }), mode, { etag });
 
-  await report.check("entities: every write changes the ETag", true, () => first !== second);
+  await report.check("every write changes the ETag", true, () => first !== second);
   for (const mode of ["Merge", "Replace"]) {
-    await report.check(`entities: ${mode} with a stale ETag is refused`, STALE, () =>
+    await report.check(`${mode} with a stale ETag is refused`, STALE, () =>
       update(3, mode, first));
   }
-  await report.check("entities: what was refused changed nothing", 2, async () =>
+  await report.check("what was refused changed nothing", 2, async () =>
     (await stored(table, "row")).n);
-  await report.check("entities: replace with the ETag",
+  await report.check("replace with the ETag",
     new Matches("a new ETag", (etag) => ETAG.test(etag) && etag !== second),
     async () => (await update(4, "Replace", second)).etag);
-  await report.check("entities: delete with a stale ETag is refused", STALE, () =>
+  await report.check("delete with a stale ETag is refused", STALE, () =>
     table.deleteEntity("p", "row", { etag: second }));
-  await report.check("entities: delete with the ETag", NOT_THERE, async () => {
+  await report.check("delete with the ETag", NOT_THERE, async () => {
     const { etag } = await table.getEntity("p", "row");
     await table.deleteEntity("p", "row", { etag });
     return stored(table, "row");
   });
-  await report.check("entities: delete what is not there is refused", NOT_THERE, () =>
+  await report.check("delete what is not there is refused", NOT_THERE, () =>
     table.deleteEntity("p", "row"));
-  await report.check("entities: a malformed ETag is refused", new Refused(400, "InvalidInput"),
+  await report.check("a malformed ETag is refused", new Refused(400, "InvalidInput"),
     () => update(5, "Merge", "zzz"));
 }
 

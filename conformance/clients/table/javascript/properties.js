@@ -50,14 +50,14 @@ async function walk(account, report) {
   };
 
   for (const [name, value] of VALUES) {
-    await report.check(`properties: ${name}`, value, () => readBack(name, value));
+    await report.check(`${name}`, value, () => readBack(name, value));
   }
   for (const typed of TYPED) {
     const name = `${typed.type} ${typed.value}`;
-    await report.check(`properties: ${name}`, { ...typed }, () =>
+    await report.check(`${name}`, { ...typed }, () =>
       readBack(name, typed, { disableTypeConversion: true }));
   }
-  await report.check("properties: null is not kept", false, async () => {
+  await report.check("null is not kept", false, async () => {
     await table.createEntity({ partitionKey: "p", rowKey: "null", a: null });
     return "a" in (await table.getEntity("p", "null"));
   });

@@ -39,11 +39,11 @@ const TEMPLATES = [
 
 async function walk(account, report) {
   const table = await account.newTable(ROWS);
-  for (const [name, filter, expected] of writtenFilters()) {
-    await report.check(name, expected, () => keysOf(table, { filter }));
+  for (const [filter, expected] of writtenFilters()) {
+    await report.check(filter, expected, () => keysOf(table, { filter }));
   }
   for (const [filter, expected] of TEMPLATES) {
-    await report.check(`queries: ${filter} by template`, expected, () =>
+    await report.check(`${filter} by template`, expected, () =>
       keysOf(table, { filter }));
   }
   await walkSelections(table, report);
@@ -51,19 +51,15 @@ async function walk(account, report) {
   await walkPages(account, report);
 }
 
-// The rows of filters.txt: a name, a filter, and the row keys or the refusal.
+// The rows of filters.txt: a filter, and the row keys or the refusal.
 function writtenFilters() {
   const text = readFileSync(join(__dirname, "..", "filters.txt"), "utf8");
   const lines = text.split("\n").filter((line) => line !== "" && !line.startsWith("#"));
   return lines.map((line) => {
-    const [, gap, filter, expected] = /^(gap: )?(.*) =>(.*)$/.exec(line);
+    const [, filter, expected] = /^(.*) =>(.*)$/.exec(line);
     const words = expected.split(" ").filter((word) => word !== "");
     const refused = words[0] === "400";
-    return [
-      `${gap ?? ""}queries: ${filter}`,
-      filter,
-      refused ? new Refused(400, ...words.slice(1)) : words,
-    ];
+    return [filter, refused ? new Refused(400, ...words.slice(1)) : words];
   });
 }
 
@@ -77,13 +73,13 @@ async function walkSelections(table, report) {
     return found;
   };
   await report.check(
-    "queries: select",
+    "select",
     [{ text: "apple" }, { text: "Banana" }, { text: "it's" }, {}],
     () => selected(["text"]),
   );
-  await report.check("queries: select keys and a property", [{ rowKey: "2", count: 2 }], () =>
+  await report.check("select keys and a property", [{ rowKey: "2", count: 2 }], () =>
     selected(["rowKey", "count"], "count eq 2"));
-  await report.check("queries: a filter may name what is not selected", [{ text: "it's" }], () =>
+  await report.check("a filter may name what is not selected", [{ text: "it's" }], () =>
     selected(["text"], "count eq 3"));
 }
 
@@ -102,10 +98,10 @@ async function walkOrder(account, report) {
     return found;
   };
   if (account.cosmos) {
-    await report.check("queries: complete, in whatever order", inOrder, async () =>
+    await report.check("complete, in whatever order", inOrder, async () =>
       (await listed()).sort(byBoth));
   } else {
-    await report.check("queries: ordered by PartitionKey, then RowKey", inOrder, listed);
+    await report.check("ordered by PartitionKey, then RowKey", inOrder, listed);
   }
 }
 
@@ -128,19 +124,19 @@ async function walkPages(account, report) {
     }
     return read;
   };
-  await report.check("queries: all of more than 1000 entities, in order", rows, () =>
+  await report.check("all of more than 1000 entities, in order", rows, () =>
     keysOf(table, {}));
-  await report.check("queries: no page has more than 1000 entities", true, async () =>
+  await report.check("no page has more than 1000 entities", true, async () =>
     (await pages()).every((page) => page.length <= 1000));
-  await report.check("queries: pages of 300", rows, async () =>
+  await report.check("pages of 300", rows, async () =>
     (await pages(300)).filter((page) => page.length <= 300).flat());
-  await report.check("queries: go on from a continuation", rows.slice(10), async () => {
+  await report.check("go on from a continuation", rows.slice(10), async () => {
     const first = await table.listEntities().byPage({ maxPageSize: 10 }).next();
     return (await pages(1000, first.value.continuationToken)).flat();
   });
   const topOf1001 = account.cosmos ? rows.slice(0, 1001) : new Refused(400, "InvalidInput");
-  await report.check("queries: $top=1001", topOf1001, async () => (await pages(1001))[0]);
-  await report.check("queries: pages of a filter", rows.slice(500), () =>
+  await report.check("$top=1001", topOf1001, async () => (await pages(1001))[0]);
+  await report.check("pages of a filter", rows.slice(500), () =>
     keysOf(table, { filter: "RowKey ge '0500'" }));
 }
 

@@ -13,7 +13,7 @@ async function walk(account, report) {
     return;
   }
   const before = await readProperties(service);
-  await report.check("service: the properties have all parts",
+  await report.check("the properties have all parts",
     ["cors", "hourMetrics", "logging", "minuteMetrics"], () => Object.keys(before).sort());
   try {
     await walkProperties(service, report);
@@ -21,7 +21,7 @@ async function walk(account, report) {
     await service.setProperties(before);
   }
   await walkPolicies(await account.newTable(), report);
-  await report.check("service: statistics of the secondary", "live", async () => {
+  await report.check("statistics of the secondary", "live", async () => {
     const secondary = account.serviceAs(account.key, `${account.endpoint}-secondary`);
     return (await secondary.getStatistics()).geoReplication.status;
   });
@@ -39,7 +39,7 @@ async function walkCosmos(account, report) {
     ["setting access policies", () => table.setAccessPolicy([])],
   ]) {
     const refused = new Refused(501, "NotImplemented");
-    await report.check(`service: Cosmos knows no ${name}`, refused, action);
+    await report.check(`Cosmos knows no ${name}`, refused, action);
   }
 }
 
@@ -61,9 +61,9 @@ async function walkProperties(service, report) {
   const metrics = { hourMetrics: { ...all.hourMetrics, enabled: false, includeAPIs: undefined } };
   const rules = { cors: [{ ...all.cors[0], allowedOrigins: "*" }] };
   for (const [name, properties, expected] of [
-    ["service: set all properties", all, all],
-    ["gap: service: set CORS only", rules, { ...all, ...rules }],
-    ["gap: service: set metrics only", metrics, { ...all, ...rules, ...metrics }],
+    ["set all properties", all, all],
+    ["set CORS only", rules, { ...all, ...rules }],
+    ["set metrics only", metrics, { ...all, ...rules, ...metrics }],
   ]) {
     await report.check(name, plain(expected), async () => {
       await service.setProperties(properties);
@@ -87,9 +87,9 @@ async function walkPolicies(table, report) {
     { id: "all", accessPolicy: { permission: "raud", start, expiry } },
     { id: "reading", accessPolicy: { permission: "r", expiry } },
   ];
-  await report.check("service: set access policies", policies, () => after(policies));
-  await report.check("service: remove access policies", [], () => after([]));
-  await report.check("service: a sixth access policy is refused",
+  await report.check("set access policies", policies, () => after(policies));
+  await report.check("remove access policies", [], () => after([]));
+  await report.check("a sixth access policy is refused",
     new Refused(400, "InvalidXmlDocument"),
     () => after(Array.from({ length: 6 }, (_, id) => ({ ...policies[0], id: String(id) }))));
 }

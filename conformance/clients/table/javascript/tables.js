@@ -24,22 +24,22 @@ async function walk(account, report) {
     await service.createTable(asked);
     return answers.lastWith("x-ms-error-code");
   };
-  await report.check("tables: create", [201, undefined], () => created(name));
+  await report.check("create", [201, undefined], () => created(name));
   // The SDK takes a table that exists for a success.
-  await report.check("tables: create again is refused", [409, "TableAlreadyExists"], () =>
+  await report.check("create again is refused", [409, "TableAlreadyExists"], () =>
     created(name),
   );
   if (account.cosmos) {
-    await report.check("tables: another case names another table", [201, undefined], () =>
+    await report.check("another case names another table", [201, undefined], () =>
       created(name.toUpperCase()),
     );
     await service.deleteTable(name.toUpperCase());
   } else {
-    await report.check("tables: create again in another case", [409, "TableAlreadyExists"], () =>
+    await report.check("create again in another case", [409, "TableAlreadyExists"], () =>
       created(name.toUpperCase()),
     );
   }
-  await report.check("tables: list", true, async () =>
+  await report.check("list", true, async () =>
     (await namesOf(service.listTables())).includes(name),
   );
 
@@ -47,15 +47,15 @@ async function walk(account, report) {
     await service.deleteTable(name);
     return answers.lastWith("x-ms-error-code");
   };
-  await report.check("tables: delete", [204, undefined], deleted);
-  await report.check("tables: delete again", [404, "ResourceNotFound"], deleted);
-  await report.check("tables: a deleted table is not listed", false, async () =>
+  await report.check("delete", [204, undefined], deleted);
+  await report.check("delete again", [404, "ResourceNotFound"], deleted);
+  await report.check("a deleted table is not listed", false, async () =>
     (await namesOf(service.listTables())).includes(name),
   );
   const invalidNames = account.cosmos ? INVALID_IN_COSMOS : INVALID_NAMES;
   for (const [invalid, ...codes] of invalidNames) {
     const expected = new Refused(400, ...codes);
-    await report.check(`tables: the name ${invalid.slice(0, 10)} is refused`, expected, () =>
+    await report.check(`the name ${invalid.slice(0, 10)} is refused`, expected, () =>
       service.createTable(invalid),
     );
   }
@@ -70,12 +70,12 @@ async function walkList(account, report) {
   const listed = (filter) => account.service.listTables({ queryOptions: { filter } });
   const mine = `TableName ge '${made[0]}' and TableName le '${made[4]}'`;
 
-  await report.check("tables: filter by name", [made[2]], () =>
+  await report.check("filter by name", [made[2]], () =>
     namesOf(listed(`TableName eq '${made[2]}'`)),
   );
-  await report.check("tables: filter by range, in order", made, () => namesOf(listed(mine)));
+  await report.check("filter by range, in order", made, () => namesOf(listed(mine)));
   await report.check(
-    "tables: pages",
+    "pages",
     [made.slice(0, 2), made.slice(2, 4), made.slice(4)],
     async () => {
       const pages = [];
@@ -85,13 +85,13 @@ async function walkList(account, report) {
       return pages;
     },
   );
-  await report.check("tables: go on from a continuation", made.slice(2, 4), async () => {
+  await report.check("go on from a continuation", made.slice(2, 4), async () => {
     const first = await listed(mine).byPage({ maxPageSize: 2 }).next();
     const { continuationToken } = first.value;
     const second = await listed(mine).byPage({ maxPageSize: 2, continuationToken }).next();
     return second.value.map((table) => table.name);
   });
-  await report.check("tables: a bad filter is refused", new Refused(400, "InvalidInput"), () =>
+  await report.check("a bad filter is refused", new Refused(400, "InvalidInput"), () =>
     namesOf(listed("TableName is fine")),
   );
 }
@@ -110,7 +110,7 @@ async function walkMissing(account, report) {
   };
   if (account.cosmos) delete operations["access policies"];
   for (const [name, operation] of Object.entries(operations)) {
-    await report.check(`tables: ${name} in a missing table is refused`, NOT_THERE, operation);
+    await report.check(`${name} in a missing table is refused`, NOT_THERE, operation);
   }
 }
 

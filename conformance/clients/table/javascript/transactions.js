@@ -1,7 +1,8 @@
 // Entity group transactions: all or nothing, and which operation it was.
 "use strict";
 
-const { Matches, Refused } = require("./checks");
+const { Matches } = require("../../report");
+const { Refused } = require("./checks");
 
 const entity = (rowKey, properties) => ({ partitionKey: "p", rowKey, ...properties });
 
@@ -27,17 +28,17 @@ async function walkSuccess(table, report) {
     ["update", entity("kept", { b: 2 }), "Merge", { etag }],
   ];
   let answered;
-  await report.check("transactions: every operation at once", Array(7).fill(204), async () => {
+  await report.check("every operation at once", Array(7).fill(204), async () => {
     answered = await table.submitTransaction(actions);
     return answered.subResponses.map((response) => response.status);
   });
-  await report.check("transactions: an ETag for all but the delete",
+  await report.check("an ETag for all but the delete",
     [true, true, true, true, true, false, true],
     () => answered.subResponses.map((response) => response.etag !== undefined));
-  await report.check("transactions: the answer for an entity that was made",
+  await report.check("the answer for an entity that was made",
     new Matches("its status", (response) => response.status === 204),
     () => answered.getResponseForEntity("created"));
-  await report.check("transactions: what they left behind", {
+  await report.check("what they left behind", {
     created: [undefined, 2], kept: [1, 2], merged: [1, 2], put: [undefined, 2],
     replaced: [undefined, 2], upserted: [undefined, 2],
   }, async () => {
@@ -65,9 +66,9 @@ async function walkFailures(table, report) {
     ["a key that is not allowed", [fresh, ["create", entity("a/b")]],
       new Refused(400, "InvalidInput", "OutOfRangeInput").at(1)],
   ]) {
-    await report.check(`transactions: ${name} is refused`, expected, () =>
+    await report.check(`${name} is refused`, expected, () =>
       table.submitTransaction(actions));
-    await report.check(`transactions: ${name} undoes all`,
+    await report.check(`${name} undoes all`,
       new Refused(404, "ResourceNotFound"), () => table.getEntity("p", "new"));
   }
 }
@@ -75,16 +76,16 @@ async function walkFailures(table, report) {
 async function walkLimits(table, report) {
   const many = (count) =>
     Array.from({ length: count }, (_, index) => ["upsert", entity(String(index))]);
-  await report.check("transactions: 100 operations", 100, async () =>
+  await report.check("100 operations", 100, async () =>
     (await table.submitTransaction(many(100))).subResponses.length);
-  await report.check("gap: transactions: 101 operations are refused",
+  await report.check("101 operations are refused",
     new Matches("400 InvalidInput",
       ({ status, codes }) => status === 400 && codes.includes("InvalidInput")),
     () => table.submitTransaction(many(101)));
 
   const large = Object.fromEntries(
     Array.from({ length: 15 }, (_, index) => [`text${index}`, "x".repeat(30000)]));
-  await report.check("transactions: more than 4 MiB are refused",
+  await report.check("more than 4 MiB are refused",
     new Matches("413", ({ status }) => status === 413),
     () => table.submitTransaction(
       Array.from({ length: 10 }, (_, index) => ["upsert", entity(String(index), large)])));

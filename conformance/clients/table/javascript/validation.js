@@ -24,15 +24,15 @@ const INVALID = [
   ["no PartitionKey", { partitionKey: undefined }, new Refused(400, "PropertiesNeedValue")],
   ["a text of 32 Ki characters and one", { a: "x".repeat(32769) }, TOO_LARGE],
   ["64 KiB of bytes and one", { a: new Uint8Array(65537) }, TOO_LARGE],
-  ["gap: 253 properties", numbered(253, 1), new Refused(400, "TooManyProperties")],
-  ["gap: more than 1 MiB", numbered(40, "x".repeat(32000)), new Refused(400, "EntityTooLarge")],
-  ["gap: a name of 256 characters", { ["x".repeat(256)]: 1 },
+  ["253 properties", numbered(253, 1), new Refused(400, "TooManyProperties")],
+  ["more than 1 MiB", numbered(40, "x".repeat(32000)), new Refused(400, "EntityTooLarge")],
+  ["a name of 256 characters", { ["x".repeat(256)]: 1 },
     new Refused(400, "PropertyNameTooLong")],
-  ["gap: a name with a hyphen", { "a-b": 1 }, BAD_NAME],
-  ["gap: a name that begins with a digit", { "1a": 1 }, BAD_NAME],
-  ["gap: a Guid that is none", { a: { type: "Guid", value: "nonsense" } }, BAD_VALUE],
-  ["gap: a DateTime that is none", { a: { type: "DateTime", value: "nonsense" } }, BAD_VALUE],
-  ["gap: a number beyond Int32", { a: 2 ** 31 }, BAD_VALUE],
+  ["a name with a hyphen", { "a-b": 1 }, BAD_NAME],
+  ["a name that begins with a digit", { "1a": 1 }, BAD_NAME],
+  ["a Guid that is none", { a: { type: "Guid", value: "nonsense" } }, BAD_VALUE],
+  ["a DateTime that is none", { a: { type: "DateTime", value: "nonsense" } }, BAD_VALUE],
+  ["a number beyond Int32", { a: 2 ** 31 }, BAD_VALUE],
   ["an Int64 that is none", { a: { type: "Int64", value: "1.5" } }, BAD_VALUE],
   ["an Int64 beyond its range", { a: { type: "Int64", value: "9223372036854775808" } }, BAD_VALUE],
   ["a Binary that is none", { a: { type: "Binary", value: "!" } }, BAD_VALUE],
@@ -66,12 +66,11 @@ async function walk(account, report) {
   const { valid, invalid } = account.cosmos ? COSMOS : STORAGE;
   for (const [index, [name, properties, refused]] of [...INVALID, ...invalid].entries()) {
     const entity = { partitionKey: "p", rowKey: String(index), ...properties };
-    const [, gap, what] = /^(gap: )?(.*)$/.exec(name);
-    await report.check(`${gap ?? ""}validation: ${what} is refused`, refused, () =>
+    await report.check(`${name} is refused`, refused, () =>
       table.createEntity(entity));
   }
   for (const [name, properties] of [...VALID, ...valid]) {
-    await report.check(`validation: ${name} are fine`, 204, async () => {
+    await report.check(`${name} are fine`, 204, async () => {
       await table.createEntity({ partitionKey: "p", rowKey: name, ...properties });
       return account.answers.last.status;
     });

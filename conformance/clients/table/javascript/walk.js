@@ -3,7 +3,7 @@
 //     node walk.js http://127.0.0.1:10002/devstoreaccount1
 //     node walk.js https://127.0.0.1:10002/devstoreaccount1 --ca cert.pem
 //
-// Prints a line for every case and ends with a count; the exit code is 0 if all passed.
+// Prints a line of JSON for every case; the exit code is 0 if all passed.
 "use strict";
 
 const { webcrypto } = require("node:crypto");
@@ -12,12 +12,20 @@ const { parseArgs } = require("node:util");
 // The SDK looks for it here, and Node 18 does not put it here.
 globalThis.crypto ??= webcrypto;
 
+const { Report } = require("../../report");
 const { Account } = require("./account");
-const { Report } = require("./checks");
+const { outcome } = require("./checks");
 
-const PARTS = [
-  "tables", "entities", "properties", "queries", "transactions", "validation", "access", "service",
-];
+const PARTS = {
+  tables: require("./tables"),
+  entities: require("./entities"),
+  properties: require("./properties"),
+  queries: require("./queries"),
+  transactions: require("./transactions"),
+  validation: require("./validation"),
+  access: require("./access"),
+  service: require("./service"),
+};
 
 async function main() {
   const { positionals, values } = parseArgs({
@@ -33,14 +41,10 @@ async function main() {
     return 2;
   }
   const account = new Account(positionals[0], values);
-  const report = new Report();
+  const report = new Report(outcome);
   try {
-    for (const part of PARTS) {
-      const { walk } = require(`./${part}`);
-      await report.check(`${part}: the part runs to its end`, undefined, () =>
-        walk(account, report),
-      );
-    }
+    await report.parts(PARTS, ({ walk }) => walk(account, report));
+    report.area = "answers";
     account.answers.check(report, values.cosmos);
   } finally {
     await account.cleanUp();

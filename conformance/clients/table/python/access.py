@@ -8,7 +8,8 @@ from azure.core.credentials import AccessToken, AzureNamedKeyCredential
 from azure.data.tables import ResourceTypes, TableAccessPolicy
 
 from account import NAME, now, soon
-from checks import Matches, Refused
+from checks import Refused
+from report import Matches
 
 UNAUTHENTICATED = Refused(403, "AuthenticationFailed")
 NOT_PERMITTED = Refused(403, "AuthorizationPermissionMismatch")
@@ -42,7 +43,7 @@ def walk_keys(account, report, name):
         ("a wrong key is refused", AzureNamedKeyCredential(NAME, wrong), UNAUTHENTICATED),
         ("another account is refused", AzureNamedKeyCredential("someone", wrong), FORBIDDEN),
     ]:
-        report.check(f"access: {case}", expected, lambda: read_as(account, credential, name))
+        report.check(f"{case}", expected, lambda: read_as(account, credential, name))
 
 
 def walk_account_signatures(account, report, name):
@@ -56,7 +57,7 @@ def walk_account_signatures(account, report, name):
         ("since an hour", {"start": now() - hour}, "r"),
         ("this address", {"ip_address_or_range": "127.0.0.1"}, "r"),
         ("a range with this address", {"ip_address_or_range": "127.0.0.0-127.0.0.9"}, "r"),
-        ("gap: another address", {"ip_address_or_range": "10.0.0.1"},
+        ("another address", {"ip_address_or_range": "10.0.0.1"},
          Refused(403, "AuthorizationSourceIPMismatch")),
         ("both protocols", {"protocol": "https,http"}, "r"),
         ("HTTPS", {"protocol": "https"},
@@ -64,19 +65,18 @@ def walk_account_signatures(account, report, name):
         ("only the service", {"resource_types": ResourceTypes(service=True)},
          Refused(403, "AuthorizationResourceTypeMismatch")),
     ]:
-        gap, case = ("gap: ", case[5:]) if case.startswith("gap: ") else ("", case)
-        report.check(f"{gap}access: an account SAS for {case}", expected,
+        report.check(f"an account SAS for {case}", expected,
                      lambda: read_as(account, account.account_sas(**options), name))
 
     reader = account.service_as(account.account_sas(permission="rl"))
-    report.check("access: an account SAS for reading does not create tables", NOT_PERMITTED,
+    report.check("an account SAS for reading does not create tables", NOT_PERMITTED,
                  lambda: reader.create_table(account.new_name()))
-    report.check("access: an account SAS for listing lists tables", True,
+    report.check("an account SAS for listing lists tables", True,
                  lambda: name in [table.name for table in reader.list_tables()])
     writer = account.service_as(account.account_sas())
-    report.check("access: an account SAS for everything makes and removes a table", None,
+    report.check("an account SAS for everything makes and removes a table", None,
                  lambda: writer.create_table(account.new_name()).delete_table())
-    report.check("access: an account SAS covers transactions", 2,
+    report.check("an account SAS covers transactions", 2,
                  lambda: len(writer.get_table_client(name).submit_transaction(
                      [("upsert", entity("t1")), ("upsert", entity("t2"))])))
 
@@ -94,16 +94,16 @@ def walk_table_signatures(account, report, name):
         lacking = [letter for letter in "raud" if letter not in needed]
         for permission, expected in [(needed, None), ("".join(lacking), NOT_PERMITTED)]:
             table = account.table_as(account.table_sas(name, permission=permission), name)
-            report.check(f"access: {case} with a table SAS for {permission}", expected,
+            report.check(f"{case} with a table SAS for {permission}", expected,
                          lambda: operation(table))
     other = account.new_table().table_name
-    report.check("access: a table SAS opens no other table", FORBIDDEN,
+    report.check("a table SAS opens no other table", FORBIDDEN,
                  lambda: list(account.table_as(account.table_sas(name), other).list_entities()))
-    report.check("access: a table SAS does not list tables", FORBIDDEN,
+    report.check("a table SAS does not list tables", FORBIDDEN,
                  lambda: list(account.service_as(account.table_sas(name)).list_tables()))
-    report.check("access: a table SAS does not delete its table", FORBIDDEN,
+    report.check("a table SAS does not delete its table", FORBIDDEN,
                  lambda: account.table_as(account.table_sas(other), other).delete_table())
-    report.check("access: a table SAS covers transactions", 2,
+    report.check("a table SAS covers transactions", 2,
                  lambda: len(account.table_as(account.table_sas(name), name).submit_transaction(
                      [("upsert", entity("t1")), ("upsert", entity("t2"))])))
 
@@ -123,19 +123,19 @@ def walk_ranges(account, report):
         ("only b", {"start_pk": "b", "end_pk": "b"}, ["b1", "b2", "b3"]),
         ("a2 to b2", middle, ["a2", "a3", "b1", "b2"]),
     ]:
-        report.check(f"gap: access: a table SAS for {case} shows no more", expected,
+        report.check(f"a table SAS for {case} shows no more", expected,
                      lambda: seen(**options))
     client = account.table_as(account.table_sas(name, **middle), name)
-    report.check("gap: access: a table SAS for a range does not write outside", FORBIDDEN,
+    report.check("a table SAS for a range does not write outside", FORBIDDEN,
                  lambda: client.upsert_entity(entity("1", "a")))
-    report.check("gap: access: a table SAS for a range does not read outside",
+    report.check("a table SAS for a range does not read outside",
                  Matches("403 or 404", lambda refused: isinstance(refused, Refused)
                          and refused.status in (403, 404)),
                  lambda: client.get_entity("c", "1"))
-    report.check("gap: access: a table SAS for a range covers all of a transaction", FORBIDDEN,
+    report.check("a table SAS for a range covers all of a transaction", FORBIDDEN,
                  lambda: client.submit_transaction(
                      [("upsert", entity("2", "b")), ("upsert", entity("3", "b"))]))
-    report.check("access: a table SAS for a range writes within", True,
+    report.check("a table SAS for a range writes within", True,
                  lambda: bool(client.upsert_entity(entity("1", "b"))))
 
 
@@ -154,7 +154,7 @@ def walk_policies(account, report, name):
         ("a policy that has ended", {"permission": "r", "expiry": past}, UNAUTHENTICATED),
         ("a policy that is gone", {}, UNAUTHENTICATED),
     ]:
-        report.check(f"access: a table SAS by {case}", expected, lambda: with_policy(**policy))
+        report.check(f"a table SAS by {case}", expected, lambda: with_policy(**policy))
 
 
 def walk_tokens(account, report):
@@ -168,11 +168,11 @@ def walk_tokens(account, report):
     if account.token:
         name = account.new_table().table_name
         table = account.table_as(Token(account.token), name)
-        report.check("gap: access: a token of the issuer", "r",
+        report.check("a token of the issuer", "r",
                      lambda: table.upsert_entity(entity("r"))
                      and table.get_entity("p", "r")["RowKey"])
     service = account.service_as(Token("nonsense"))
-    report.check("access: a nonsense token is refused with a challenge",
+    report.check("a nonsense token is refused with a challenge",
                  (401, Matches("a Bearer challenge", lambda text: text.startswith("Bearer "))),
                  lambda: challenged(account, service))
 

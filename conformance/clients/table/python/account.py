@@ -126,7 +126,7 @@ class Answers:
             report.verdict(f"every answer has {header}", None, self.without.get(header))
         if not cosmos:
             report.verdict("no answer has x-ms-request-charge", 0, self.charged)
-        report.verdict("gap: every refusal is explained in JSON", [], self.unexplained)
+        report.verdict("every refusal is explained in JSON", [], self.unexplained)
 
     def header(self, name):
         """A header of the last answer."""

@@ -5,7 +5,8 @@ import re
 from azure.core import MatchConditions
 from azure.data.tables import UpdateMode
 
-from checks import Matches, Refused
+from checks import Refused
+from report import Matches
 
 ETAG = re.compile(r"""W/"datetime'\d{4}-\d\d-\d\dT\d\d%3A\d\d%3A\d\d\.\d{1,7}Z'"$""")
 NOT_THERE = Refused(404, "ResourceNotFound")
@@ -25,7 +26,7 @@ def walk(account, report):
     walk_upsert(table, report)
     walk_conditions(table, report)
     for key in [*KEYS, "x" * (255 if account.cosmos else 512)]:
-        report.check(f"entities: the keys {key[:20]!r}", key * 2,
+        report.check(f"the keys {key[:20]!r}", key * 2,
                      lambda key=key: there_and_back(table, key))
 
 
@@ -36,16 +37,16 @@ def entity(row, **properties):
 def walk_insert(account, table, report):
     check, answers = report.check, account.answers
 
-    check("entities: insert gives an ETag",
+    check("insert gives an ETag",
           Matches("an ETag made of a time", lambda made: ETAG.match(made["etag"])),
           lambda: table.create_entity(entity("insert", a=1, b="two")))
-    check("entities: insert again is refused", Refused(409, "EntityAlreadyExists"),
+    check("insert again is refused", Refused(409, "EntityAlreadyExists"),
           lambda: table.create_entity(entity("insert")))
-    check("entities: get", entity("insert", a=1, b="two"), lambda: table.get_entity("p", "insert"))
-    check("entities: get only some properties", {"b": "two"},
+    check("get", entity("insert", a=1, b="two"), lambda: table.get_entity("p", "insert"))
+    check("get only some properties", {"b": "two"},
           lambda: table.get_entity("p", "insert", select=["b"]))
-    check("entities: get what is not there", NOT_THERE, lambda: table.get_entity("p", "nothing"))
-    check("entities: the ETag is the one of the insert", True,
+    check("get what is not there", NOT_THERE, lambda: table.get_entity("p", "nothing"))
+    check("the ETag is the one of the insert", True,
           lambda: table.create_entity(entity("etag"))["etag"]
           == table.get_entity("p", "etag").metadata["etag"])
 
@@ -53,10 +54,10 @@ def walk_insert(account, table, report):
         table.create_entity(entity(row), headers=headers)
         return answers.last.status_code, answers.header("Preference-Applied")
 
-    check("gap: entities: no Preference-Applied unless asked", (201, None), lambda: applied("1"))
-    check("entities: Prefer return-content", (201, "return-content"),
+    check("no Preference-Applied unless asked", (201, None), lambda: applied("1"))
+    check("Prefer return-content", (201, "return-content"),
           lambda: applied("2", Prefer="return-content"))
-    check("entities: Prefer return-no-content", (204, "return-no-content"),
+    check("Prefer return-no-content", (204, "return-no-content"),
           lambda: applied("3", Prefer="return-no-content"))
 
 
@@ -68,16 +69,16 @@ def walk_update(table, report):
         table.update_entity(entity("update", **properties), mode=mode)
         return table.get_entity("p", "update")
 
-    check("entities: merge keeps other properties", entity("update", a=1, b=2, c=2),
+    check("merge keeps other properties", entity("update", a=1, b=2, c=2),
           lambda: updated(UpdateMode.MERGE, b=2, c=2))
-    check("entities: merge leaves alone what is null", entity("update", a=1, b=2, c=2),
+    check("merge leaves alone what is null", entity("update", a=1, b=2, c=2),
           lambda: updated(UpdateMode.MERGE, a=None))
-    check("entities: merge may change a type", entity("update", a="one", b=2, c=2),
+    check("merge may change a type", entity("update", a="one", b=2, c=2),
           lambda: updated(UpdateMode.MERGE, a="one"))
-    check("entities: replace drops other properties", entity("update", d=3),
+    check("replace drops other properties", entity("update", d=3),
           lambda: updated(UpdateMode.REPLACE, d=3))
     for mode in UpdateMode:
-        check(f"entities: {mode.value} of what is not there is refused", NOT_THERE,
+        check(f"{mode.value} of what is not there is refused", NOT_THERE,
               lambda mode=mode: table.update_entity(entity("nothing"), mode=mode))
 
 
@@ -88,9 +89,9 @@ def walk_upsert(table, report):
 
     for mode, second in [(UpdateMode.MERGE, {"a": 1, "b": 2}), (UpdateMode.REPLACE, {"b": 2})]:
         row = f"upsert {mode.value}"
-        report.check(f"entities: {row} inserts", entity(row, a=1),
+        report.check(f"{row} inserts", entity(row, a=1),
                      lambda: upserted(row, mode, a=1))
-        report.check(f"entities: {row} updates", entity(row, **second),
+        report.check(f"{row} updates", entity(row, **second),
                      lambda: upserted(row, mode, b=2))
 
 
@@ -100,17 +101,17 @@ def walk_conditions(table, report):
     second = table.update_entity(entity("etag row", n=2))["etag"]
     only_if = {"match_condition": MatchConditions.IfNotModified}
 
-    check("entities: every write changes the ETag", True, lambda: first != second)
+    check("every write changes the ETag", True, lambda: first != second)
     for mode in UpdateMode:
-        check(f"entities: {mode.value} with a stale ETag is refused", STALE,
+        check(f"{mode.value} with a stale ETag is refused", STALE,
               lambda mode=mode: table.update_entity(entity("etag row", n=3), mode=mode, etag=first,
                                                     **only_if))
-    check("entities: what was refused changed nothing", 2,
+    check("what was refused changed nothing", 2,
           lambda: table.get_entity("p", "etag row")["n"])
-    check("entities: replace with the ETag", Matches("a new ETag", lambda etag: etag != second),
+    check("replace with the ETag", Matches("a new ETag", lambda etag: etag != second),
           lambda: table.update_entity(entity("etag row", n=4), mode=UpdateMode.REPLACE,
                                       etag=second, **only_if)["etag"])
-    check("entities: delete with a stale ETag is refused", STALE,
+    check("delete with a stale ETag is refused", STALE,
           lambda: table.delete_entity("p", "etag row", etag=second, **only_if))
 
     def deleted():
@@ -118,12 +119,12 @@ def walk_conditions(table, report):
         table.delete_entity("p", "etag row", etag=current, **only_if)
         return table.get_entity("p", "etag row")
 
-    check("entities: delete with the ETag", NOT_THERE, deleted)
-    check("entities: delete what is not there is no error to the SDK", None,
+    check("delete with the ETag", NOT_THERE, deleted)
+    check("delete what is not there is no error to the SDK", None,
           lambda: table.delete_entity("p", "etag row"))
     table.create_entity(entity("any"))
-    check("entities: delete without a condition", None, lambda: table.delete_entity("p", "any"))
-    check("entities: a hundred writes, a hundred ETags", 100,
+    check("delete without a condition", None, lambda: table.delete_entity("p", "any"))
+    check("a hundred writes, a hundred ETags", 100,
           lambda: len({table.upsert_entity(entity("often"))["etag"] for _ in range(100)}))
 
 

@@ -2,7 +2,7 @@
 
     python handover.py http://127.0.0.1:10002/devstoreaccount1 --other http://127.0.0.1:10003/...
 
-Prints a line for every case and ends with a count; the exit code is 0 if all passed.
+Prints a line of JSON for every case; the exit code is 0 if all passed.
 """
 
 import argparse
@@ -10,7 +10,8 @@ import sys
 
 from account import Account
 from azure.core import MatchConditions
-from checks import Refused, Report
+from checks import Refused, outcome
+from report import Report
 
 ROWS = [f"{number:02}" for number in range(25)]
 
@@ -53,7 +54,7 @@ def main():
     options = parser.parse_args()
     options.ca = options.token = None
     options.cosmos = False
-    account, report = Account(options), Report()
+    account, report = Account(options), Report(outcome)
     report.check("the walk runs to its end", None, lambda: walk(account, options.other, report))
     sys.exit(0 if report.finish() else 1)
 

@@ -6,7 +6,7 @@ from uuid import UUID
 
 from azure.data.tables import EdmType, EntityProperty
 
-from checks import Matches
+from report import Matches
 
 TIME = datetime(2024, 1, 2, 3, 4, 5, 678901, tzinfo=timezone.utc)
 GUID = UUID("c9da6455-213d-42c9-9a79-3e9149a57833")
@@ -57,14 +57,14 @@ def walk(account, report):
         return table.get_entity("p", name)["value"]
 
     for name, value in VALUES:
-        report.check(f"properties: {name}", same(value), lambda: read_back(name, value))
-    report.check("properties: DateTime keeps 100 nanoseconds", "2024-01-02T03:04:05.6789012Z",
+        report.check(f"{name}", same(value), lambda: read_back(name, value))
+    report.check("DateTime keeps 100 nanoseconds", "2024-01-02T03:04:05.6789012Z",
                  lambda: read_back("ticks", EntityProperty("2024-01-02T03:04:05.6789012Z",
                                                            EdmType.DATETIME)).tables_service_value)
-    report.check("properties: null is not kept", {"PartitionKey": "p", "RowKey": "null"},
+    report.check("null is not kept", {"PartitionKey": "p", "RowKey": "null"},
                  lambda: table.create_entity({"PartitionKey": "p", "RowKey": "null", "a": None})
                  and table.get_entity("p", "null"))
-    report.check("properties: all of one entity", ALL_TYPES, lambda: whole(table))
+    report.check("all of one entity", ALL_TYPES, lambda: whole(table))
 
 
 ALL_TYPES = {

@@ -57,17 +57,16 @@ def walk(account, report):
 
 def walk_filters(table, report):
     for text, expected in written_filters():
-        gap, text = (("gap: ", text[5:]) if text.startswith("gap: ") else ("", text))
-        report.check(f"{gap}queries: {text}", expected,
+        report.check(text, expected,
                      lambda text=text: keys(table.query_entities(text)))
     for text, value, expected in PARAMETERS:
-        report.check(f"queries: {text} with {value!r}", expected,
+        report.check(f"{text} with {value!r}", expected,
                      lambda text=text, value=value:
                      keys(table.query_entities(text, parameters={"value": value})))
-    report.check("queries: an empty filter", ["1", "2", "3", "4"],
+    report.check("an empty filter", ["1", "2", "3", "4"],
                  lambda: keys(table.query_entities("")))
     # Whether an Int32 equals the same Int64 is left open; that there is an answer is not.
-    report.check("gap: queries: an Int64 literal for an Int32 property", True,
+    report.check("an Int64 literal for an Int32 property", True,
                  lambda: keys(table.query_entities("count eq 3L")) in ([], ["3"]))
 
 
@@ -83,12 +82,12 @@ def written_filters():
 
 def walk_selections(table, report):
     check = report.check
-    check("queries: select", [{"text": "apple"}, {"text": "Banana"}, {"text": "it's"}, {}],
+    check("select", [{"text": "apple"}, {"text": "Banana"}, {"text": "it's"}, {}],
           lambda: [without_nulls(each) for each in table.list_entities(select=["text"])])
-    check("queries: select keys and a property", [{"RowKey": "2", "count": 2}],
+    check("select keys and a property", [{"RowKey": "2", "count": 2}],
           lambda: [dict(each) for each in
                    table.query_entities("count eq 2", select=["RowKey", "count"])])
-    check("queries: a filter may name what is not selected", [{"text": "it's"}],
+    check("a filter may name what is not selected", [{"text": "it's"}],
           lambda: [dict(each) for each in table.query_entities("count eq 3", select=["text"])])
 
 
@@ -102,10 +101,10 @@ def walk_order(account, report):
         return [(each["PartitionKey"], each["RowKey"]) for each in table.list_entities()]
 
     if account.cosmos:
-        report.check("queries: complete, in whatever order", sorted(pairs),
+        report.check("complete, in whatever order", sorted(pairs),
                      lambda: sorted(listed()))
     else:
-        report.check("queries: ordered by PartitionKey, then RowKey", sorted(pairs), listed)
+        report.check("ordered by PartitionKey, then RowKey", sorted(pairs), listed)
 
 
 def walk_pages(account, report):
@@ -115,16 +114,16 @@ def walk_pages(account, report):
     for begin in range(0, total, 100):
         table.submit_transaction([("create", row(key)) for key in rows[begin:begin + 100]])
 
-    check("queries: all of more than 1000 entities, in order", rows,
+    check("all of more than 1000 entities, in order", rows,
           lambda: keys(table.list_entities()))
-    check("queries: no page has more than 1000 entities", True,
+    check("no page has more than 1000 entities", True,
           lambda: all(len(page) <= 1000 for page in pages(table.list_entities())))
-    check("queries: pages of 300", rows,
+    check("pages of 300", rows,
           lambda: [key for page in pages(table.list_entities(results_per_page=300))
                    for key in page if len(page) <= 300])
-    check("queries: $top is the size of a page", rows[:7],
+    check("$top is the size of a page", rows[:7],
           lambda: next(pages(table.list_entities(results_per_page=7))))
-    check("queries: pages of a filter", rows[500:],
+    check("pages of a filter", rows[500:],
           lambda: keys(table.query_entities("RowKey ge '0500'", results_per_page=250)))
 
     def later_page():
@@ -133,11 +132,11 @@ def walk_pages(account, report):
         return keys(next(table.list_entities(results_per_page=10)
                          .by_page(continuation_token=first.continuation_token)))
 
-    check("queries: go on from a continuation", rows[10:20], later_page)
-    check("queries: $top=0 asks for nothing", [],
+    check("go on from a continuation", rows[10:20], later_page)
+    check("$top=0 asks for nothing", [],
           lambda: next(pages(table.list_entities(results_per_page=0))))
     top_of_1001 = rows[:1001] if account.cosmos else Refused(400, "InvalidInput")
-    check("queries: $top=1001", top_of_1001,
+    check("$top=1001", top_of_1001,
           lambda: next(pages(table.list_entities(results_per_page=1001))))
 
 

@@ -10,7 +10,8 @@ from azure.data.tables import (
     TableRetentionPolicy,
 )
 
-from checks import Matches, Refused
+from checks import Refused
+from report import Matches
 
 NO_RETENTION = TableRetentionPolicy(enabled=False)
 WEEK = TableRetentionPolicy(enabled=True, days=7)
@@ -22,7 +23,7 @@ def walk(account, report):
         walk_cosmos(account, report)
         return
     before = service.get_service_properties()
-    report.check("service: the properties have all parts",
+    report.check("the properties have all parts",
                  ["analytics_logging", "cors", "hour_metrics", "minute_metrics"],
                  lambda: sorted(before))
     try:
@@ -30,7 +31,7 @@ def walk(account, report):
     finally:
         service.set_service_properties(**before)
     walk_policies(account.new_table(), report)
-    report.check("service: statistics of the secondary", "live",
+    report.check("statistics of the secondary", "live",
                  lambda: account.secondary().get_service_stats()["geo_replication"]["status"])
 
 
@@ -43,7 +44,7 @@ def walk_cosmos(account, report):
         ("access policies", table.get_table_access_policy),
         ("setting access policies", lambda: table.set_table_access_policy({})),
     ]:
-        report.check(f"service: Cosmos knows no {name}", refused, action)
+        report.check(f"Cosmos knows no {name}", refused, action)
 
 
 def walk_properties(service, report):
@@ -62,18 +63,18 @@ def walk_properties(service, report):
                 described(now["minute_metrics"]), [described(each) for each in now["cors"]])
 
     everything = (described(logging), described(hours), described(minutes), [described(rule)])
-    check("service: set all properties", everything,
+    check("set all properties", everything,
           lambda: after(analytics_logging=logging, hour_metrics=hours, minute_metrics=minutes,
                         cors=[rule]))
     any_origin = TableCorsRule(["*"], ["GET"])
-    check("gap: service: set CORS only", (*everything[:3], [described(any_origin)]),
+    check("set CORS only", (*everything[:3], [described(any_origin)]),
           lambda: after(cors=[any_origin]))
     quiet = TableAnalyticsLogging(read=False, write=False, delete=False,
                                   retention_policy=NO_RETENTION)
-    check("gap: service: set logging only",
+    check("set logging only",
           (described(quiet), *everything[1:3], [described(any_origin)]),
           lambda: after(analytics_logging=quiet))
-    check("gap: service: remove CORS rules only", (described(quiet), *everything[1:3], []),
+    check("remove CORS rules only", (described(quiet), *everything[1:3], []),
           lambda: after(cors=[]))
 
 
@@ -91,14 +92,14 @@ def walk_policies(table, report):
         return {name: policy and (policy.permission, policy.start, policy.expiry)
                 for name, policy in table.get_table_access_policy().items()}
 
-    check("service: a new table has no access policies", {}, table.get_table_access_policy)
-    check("service: set access policies",
+    check("a new table has no access policies", {}, table.get_table_access_policy)
+    check("set access policies",
           Matches("the three policies", lambda read: read.get("all") == ("raud", start, end)
                   and read.get("reading") == ("r", None, None) and len(read) == 3),
           lambda: after(policies))
-    check("service: remove access policies", {}, lambda: after({}))
+    check("remove access policies", {}, lambda: after({}))
     # The SDK raises ValueError when the service says that there are too many.
-    check("service: a sixth access policy is refused", ValueError,
+    check("a sixth access policy is refused", ValueError,
           lambda: after({str(number): None for number in range(6)}))
 
 

@@ -1,26 +1,27 @@
 """Tables: create, list, delete, and what is said of those that are not there."""
 
-from checks import Matches, Refused
+from checks import Refused
+from report import Matches
 
 
 def walk(account, report):
     service, check = account.service, report.check
     name = account.new_name()
 
-    check("tables: create", name, lambda: service.create_table(name).table_name)
-    check("tables: create again is refused", Refused(409, "TableAlreadyExists"),
+    check("create", name, lambda: service.create_table(name).table_name)
+    check("create again is refused", Refused(409, "TableAlreadyExists"),
           lambda: service.create_table(name))
-    check("tables: create if it is not there", name,
+    check("create if it is not there", name,
           lambda: service.create_table_if_not_exists(name).table_name)
     walk_case(account, report, name)
-    check("tables: list", True, lambda: name in names(service.list_tables()))
+    check("list", True, lambda: name in names(service.list_tables()))
 
-    check("tables: delete", None, lambda: service.delete_table(name))
-    check("tables: delete again is no error to the SDK", None, lambda: service.delete_table(name))
-    check("tables: the answer to delete again", 404, lambda: account.answers.last.status_code)
-    check("tables: a deleted table is not listed", False,
+    check("delete", None, lambda: service.delete_table(name))
+    check("delete again is no error to the SDK", None, lambda: service.delete_table(name))
+    check("the answer to delete again", 404, lambda: account.answers.last.status_code)
+    check("a deleted table is not listed", False,
           lambda: name in names(service.list_tables()))
-    check("tables: a table made again is empty", [],
+    check("a table made again is empty", [],
           lambda: list(service.create_table(name).list_entities()))
 
     walk_list(account, report)
@@ -33,13 +34,13 @@ def walk_case(account, report, name):
     service, other = account.service, name.upper()
     entity = {"PartitionKey": "p", "RowKey": "r"}
     if account.cosmos:
-        report.check("tables: another case names another table", other,
+        report.check("another case names another table", other,
                      lambda: service.create_table(other).table_name)
         service.delete_table(other)
         return
-    report.check("tables: create again in another case is refused",
+    report.check("create again in another case is refused",
                  Refused(409, "TableAlreadyExists"), lambda: service.create_table(other))
-    report.check("tables: another case names the same table", name,
+    report.check("another case names the same table", name,
                  lambda: account.table_as(account.key, other).create_entity(entity) and name)
 
 
@@ -55,11 +56,11 @@ def walk_names(account, report):
         service.delete_table(name)
 
     for name in valid:
-        report.check(f"tables: the name {name[:10]} is fine", None,
+        report.check(f"the name {name[:10]} is fine", None,
                      lambda name=name: made_and_removed(name))
     for name in invalid:
         # The SDK raises ValueError when it finds the fault itself after a refusal.
-        report.check(f"tables: the name {name[:10]} is refused",
+        report.check(f"the name {name[:10]} is refused",
                      Matches("a refused name", lambda refused: refused is ValueError
                              or refused == Refused(400, "InvalidInput", "InvalidResourceName")),
                      lambda name=name: service.create_table(name))
@@ -70,15 +71,15 @@ def walk_list(account, report):
     made = sorted(account.new_table().table_name for _ in range(5))
     mine = f"TableName ge '{made[0]}' and TableName le '{made[-1]}'"
 
-    check("tables: filter by name", [made[2]],
+    check("filter by name", [made[2]],
           lambda: names(service.query_tables(f"TableName eq '{made[2]}'")))
-    check("tables: filter with a parameter", [made[1]],
+    check("filter with a parameter", [made[1]],
           lambda: names(service.query_tables("TableName eq @name", parameters={"name": made[1]})))
-    check("tables: filter by range, in order", made, lambda: names(service.query_tables(mine)))
-    check("tables: pages", [made[:2], made[2:4], made[4:]],
+    check("filter by range, in order", made, lambda: names(service.query_tables(mine)))
+    check("pages", [made[:2], made[2:4], made[4:]],
           lambda: [names(page) for page in
                    service.query_tables(mine, results_per_page=2).by_page() if page])
-    check("tables: a bad filter is refused", Refused(400, "InvalidInput"),
+    check("a bad filter is refused", Refused(400, "InvalidInput"),
           lambda: names(service.query_tables("TableName is fine")))
 
     def page_after_the_first():
@@ -87,7 +88,7 @@ def walk_list(account, report):
         token = first.continuation_token
         return names(next(service.query_tables(mine, results_per_page=2).by_page(token)))
 
-    check("tables: go on from a continuation", made[2:4], page_after_the_first)
+    check("go on from a continuation", made[2:4], page_after_the_first)
 
 
 def walk_preferences(account, report):
@@ -96,9 +97,9 @@ def walk_preferences(account, report):
         return account.answers.last.status_code, account.answers.header("Preference-Applied")
 
     for name, headers, expected in [
-        ("gap: tables: no Preference-Applied unless asked", {}, (201, None)),
-        ("tables: Prefer return-content", {"Prefer": "return-content"}, (201, "return-content")),
-        ("tables: Prefer return-no-content", {"Prefer": "return-no-content"},
+        ("no Preference-Applied unless asked", {}, (201, None)),
+        ("Prefer return-content", {"Prefer": "return-content"}, (201, "return-content")),
+        ("Prefer return-no-content", {"Prefer": "return-no-content"},
          (204, "return-no-content")),
     ]:
         report.check(name, expected, lambda headers=headers: applied(**headers))
@@ -118,9 +119,9 @@ def walk_missing(account, report):
         if account.cosmos and name == "access policies":
             continue
         index = 0 if name == "transaction" else None
-        report.check(f"tables: {name} in a missing table is refused",
+        report.check(f"{name} in a missing table is refused",
                      Refused(404, "TableNotFound", "ResourceNotFound", index=index), action)
-    report.check("tables: get in a missing table is refused",
+    report.check("get in a missing table is refused",
                  Refused(404, "TableNotFound", "ResourceNotFound"),
                  lambda: missing.get_entity("p", "r"))
 

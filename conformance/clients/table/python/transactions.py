@@ -3,7 +3,8 @@
 from azure.core import MatchConditions
 from azure.data.tables import RequestTooLargeError, UpdateMode
 
-from checks import Matches, Refused, outcome
+from checks import Refused, outcome
+from report import Matches
 
 
 def entity(row, **properties):
@@ -31,17 +32,17 @@ def walk_success(table, report):
         ("update", entity("kept", b=2),
          {"etag": etag, "match_condition": MatchConditions.IfNotModified}),
     ]
-    report.check("transactions: every operation at once",
+    report.check("every operation at once",
                  Matches("seven answers, ETags for all but the delete", lambda answers:
                          [bool(answer.get("etag")) for answer in answers]
                          == [True] * 5 + [False, True]),
                  lambda: table.submit_transaction(operations))
-    report.check("transactions: what they left behind", {
+    report.check("what they left behind", {
         "created": {"b": 2}, "kept": {"a": 1, "b": 2}, "merged": {"a": 1, "b": 2},
         "put": {"b": 2}, "replaced": {"b": 2}, "upserted": {"b": 2},
     }, lambda: {each["RowKey"]: {name: each[name] for name in "ab" if name in each}
                 for each in table.list_entities()})
-    report.check("transactions: the ETags are those of the entities", True,
+    report.check("the ETags are those of the entities", True,
                  lambda: table.submit_transaction([("upsert", entity("put", b=3))])[0]["etag"]
                  == table.get_entity("p", "put").metadata["etag"])
 
@@ -67,9 +68,9 @@ def walk_failures(table, report):
         ("a key that is not allowed", [new, ("create", entity("a/b"))],
          Refused(400, "InvalidInput", "OutOfRangeInput", index=1)),
     ]:
-        report.check(f"transactions: {name} is refused", expected,
+        report.check(f"{name} is refused", expected,
                      lambda operations=operations: table.submit_transaction(operations))
-        report.check(f"transactions: {name} undoes all", Refused(404, "ResourceNotFound"),
+        report.check(f"{name} undoes all", Refused(404, "ResourceNotFound"),
                      lambda: table.get_entity("p", "new"))
 
 
@@ -77,9 +78,9 @@ def walk_limits(table, report):
     def many(count):
         return [("upsert", entity(f"{number:03}")) for number in range(count)]
 
-    report.check("transactions: 100 operations", 100,
+    report.check("100 operations", 100,
                  lambda: len(table.submit_transaction(many(100))))
-    report.check("gap: transactions: 101 operations are refused",
+    report.check("101 operations are refused",
                  Matches("400 InvalidInput", lambda refused: isinstance(refused, Refused)
                          and refused.status == 400 and "InvalidInput" in refused.codes),
                  lambda: table.submit_transaction(many(101)))
@@ -92,4 +93,4 @@ def walk_limits(table, report):
         except RequestTooLargeError as error:
             return error.status_code
 
-    report.check("transactions: more than 4 MiB are refused", 413, lambda: outcome(too_large))
+    report.check("more than 4 MiB are refused", 413, lambda: outcome(too_large))

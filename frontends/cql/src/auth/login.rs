@@ -1,6 +1,5 @@
 //! Logging in: the token of SASL PLAIN, and whether it is right.
 
-use super::password;
 use crate::error::{CqlError, ErrorKind, Result};
 use crate::service::Service;
 
@@ -10,7 +9,10 @@ pub(crate) async fn log_in(service: &Service, token: Option<&[u8]>) -> Result<St
     let roles = service.roles.all().await?;
     let role = roles.get(name);
     let hashed = role.and_then(|role| role.password.as_deref());
-    let is_right = hashed.is_some_and(|hashed| password::verify(given, hashed));
+    let is_right = match hashed {
+        Some(hashed) => service.roles.passwords.is_right(given, hashed).await,
+        None => false,
+    };
     let Some(role) = role.filter(|_| is_right) else {
         return refuse(format!(
             "Provided username {name} and/or password are incorrect"

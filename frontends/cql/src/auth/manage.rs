@@ -1,7 +1,7 @@
 //! Runs the statements that change roles: CREATE, ALTER and DROP ROLE, GRANT and REVOKE.
 
 use super::check::{is_superuser, require, unauthorized};
-use super::password;
+use super::password::{self, Unusable, check_hash};
 use super::resource::{applicable, complete, is_there, key, shown};
 use super::role::Role;
 use super::roles::{RoleMap, with_granted};
@@ -366,11 +366,17 @@ impl Manager<'_> {
 }
 
 fn check_options(options: &RoleOptions) -> Result<()> {
-    if options.password.is_some() && options.hashed_password.is_some() {
-        return refuse("Properties 'PASSWORD' and 'HASHED PASSWORD' are mutually exclusive");
+    match options.hashed_password.as_deref().map(check_hash) {
+        None | Some(Ok(())) => {}
+        Some(Err(Unusable::NoHash)) => {
+            return refuse("Invalid hashed password value. Please use jBcrypt.");
+        }
+        Some(Err(Unusable::Costly)) => {
+            return refuse("Invalid hashed password value. It would take too long to check.");
+        }
     }
     if options.options.is_some() {
-        return refuse("CassandraRoleManager doesn't support OPTIONS");
+        return refuse("org.apache.cassandra.auth.CassandraRoleManager doesn't support OPTIONS");
     }
     Ok(())
 }

@@ -29,6 +29,7 @@ pub(crate) type RoleMap = BTreeMap<String, Role>;
 
 /// Gives the roles in force.
 pub(crate) struct Roles {
+    pub(super) passwords: password::Checker,
     store: Store,
     /// Those that the settings name.
     configured: RoleMap,
@@ -47,6 +48,7 @@ impl Roles {
             (user.name.clone(), role)
         });
         Self {
+            passwords: password::Checker::default(),
             store,
             configured: configured.collect(),
             read: RwLock::default(),

@@ -225,3 +225,33 @@ async fn passwords_are_asked_for() {
             .starts_with("Provided username bob")
     );
 }
+
+#[tokio::test]
+async fn hashes_that_cassandra_made_log_in() {
+    let (root, _) = testers().await;
+    let hashed = "$2a$08$TesseraTesseraTesserau/3UMNvFL7aFYFjKVaE4O8Uqk7C1OmgK";
+    let create = format!("CREATE ROLE eve WITH HASHED PASSWORD = '{hashed}' AND LOGIN = true");
+    root.ok(&[&create]).await;
+    let alter = format!("ALTER ROLE bob WITH HASHED PASSWORD = '{hashed}'");
+    root.ok(&[&alter]).await;
+    for name in ["eve", "bob"] {
+        let right = format!("\0{name}\0cassandra");
+        let right = log_in(&root.service, Some(right.as_bytes())).await;
+        assert_eq!(right, Ok(name.to_owned()));
+        let wrong = format!("\0{name}\0b");
+        let wrong = log_in(&root.service, Some(wrong.as_bytes())).await;
+        assert!(wrong.is_err());
+    }
+    for (text, words) in [
+        (
+            "CREATE ROLE x WITH HASHED PASSWORD = 'secret'",
+            "Invalid hashed password value. Please use jBcrypt.",
+        ),
+        (
+            "ALTER ROLE bob WITH HASHED PASSWORD = 'secret' AND PASSWORD = 'x'",
+            "Options 'password' and 'hashed password' are mutually exclusive",
+        ),
+    ] {
+        assert_eq!(root.refused(text).await, words, "{text}");
+    }
+}

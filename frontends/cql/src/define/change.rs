@@ -4,6 +4,8 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use tessera_core::Error;
+use tessera_core::name::ContainerName;
+use tessera_core::rebuild::SchemaSwap;
 
 use super::{Definer, refuse};
 use crate::API;
@@ -66,26 +68,39 @@ impl Definer<'_> {
                 if stored == expected {
                     Ok(new.clone())
                 } else {
-                    Err(Error::Rejected(CHANGED.to_owned()))
+                    Err(Error::Conflict)
                 }
             });
-        conflicting(altered.await)
+        Ok(altered.await?)
     }
 
     /// Puts another definition in the place of a table's or view's.
     pub(super) async fn replace(&self, relation: &Relation, new: &schema::Relation) -> Done<()> {
+        let (name, swap) = self.swap(relation, new)?;
+        let altered = self.service.store.alter_schema(name, move |stored| {
+            if *stored == swap.from {
+                Ok(swap.to.clone())
+            } else {
+                Err(Error::Conflict)
+            }
+        });
+        Ok(altered.await.map(|_| ())?)
+    }
+
+    /// What puts another definition in the place of a table's or view's, and where that is.
+    pub(super) fn swap<'r>(
+        &self,
+        relation: &'r Relation,
+        new: &schema::Relation,
+    ) -> Done<(&'r ContainerName, SchemaSwap)> {
         let Place::Stored { name, schema } = &relation.place else {
             return Err(not_ours(&relation.table.keyspace).into());
         };
-        let (expected, new) = (schema.clone(), Bytes::from(new.encode()?));
-        let altered = self.service.store.alter_schema(name, move |stored| {
-            if *stored == expected {
-                Ok(new.clone())
-            } else {
-                Err(Error::Rejected(CHANGED.to_owned()))
-            }
-        });
-        conflicting(altered.await.map(|_| ()))
+        let swap = SchemaSwap {
+            from: schema.clone(),
+            to: new.encode()?.into(),
+        };
+        Ok((name, swap))
     }
 
     /// Whether a table or view of this name is there; refused unless that is allowed.
@@ -118,17 +133,6 @@ impl Definer<'_> {
     }
 }
 
-/// Said inside the core's change, where only text comes out; never shown.
-const CHANGED: &str = "the definition has changed meanwhile";
-
-/// What was found to have changed meanwhile is a conflict, which is tried again.
-fn conflicting(altered: tessera_core::Result<()>) -> Done<()> {
-    altered.map_err(|error| match error {
-        Error::Rejected(words) if words == CHANGED => Failure::Core(Error::Conflict),
-        error => Failure::Core(error),
-    })
-}
-
 /// Cassandra's own keyspaces are nobody's to change.
 pub(super) fn check_own(entry: &KeyspaceEntry) -> Result<()> {
     if entry.is_system() {
@@ -150,6 +154,6 @@ pub(super) fn stored_table(relation: &Relation, table: schema::Table) -> schema:
 }
 
 /// The container that a new table or view gets.
-pub(super) fn place(keyspace: &str, name: &str) -> tessera_core::name::ContainerName {
+pub(super) fn place(keyspace: &str, name: &str) -> ContainerName {
     container_name(keyspace, name)
 }

@@ -1,9 +1,8 @@
 //! CREATE and DROP INDEX. An index is a part of its table, and the core keeps one of its name.
 
-use bytes::Bytes;
 use tessera_core::definition::NewIndex;
 
-use super::change::{place, stored_table};
+use super::change::stored_table;
 use super::{Definer, Done, changed, nothing, nothing_there, refuse};
 use crate::catalog::keyspace_of;
 use crate::schema::{Table, create_index};
@@ -26,15 +25,11 @@ pub(super) async fn create(definer: &Definer<'_>, create: &CreateIndex) -> Done 
     let mut table = Table::clone(&relation.table);
     let name = index.name.clone();
     table.indexes.push(index);
-    // With its definition first, so that it is known what to put into it.
-    definer
-        .replace(relation, &stored_table(relation, table))
-        .await?;
+    let (container, schema) = definer.swap(relation, &stored_table(relation, table))?;
     let keyspace = &entry.keyspace.name;
-    let container = place(keyspace, &create.table.name);
     let store = &definer.service.store;
     store
-        .create_index(&container, &NewIndex::new(name), None)
+        .create_index(container, &NewIndex::new(name), Some(schema))
         .await?;
     let target = ChangeTarget::Table(create.table.name.clone());
     Ok(changed(ChangeType::Updated, keyspace, target))
@@ -57,11 +52,10 @@ pub(super) async fn drop(definer: &Definer<'_>, name: &QualifiedName, if_exists:
     let mut table = Table::clone(&relation.table);
     table.indexes.retain(|index| index.name != name.name);
     let target = ChangeTarget::Table(table.name.clone());
-    let container = place(keyspace, &table.name);
-    let schema = Bytes::from(stored_table(relation, table).encode()?);
+    let (container, schema) = definer.swap(relation, &stored_table(relation, table))?;
     let store = &definer.service.store;
     store
-        .drop_index(&container, &name.name, Some(schema))
+        .drop_index(container, &name.name, Some(schema))
         .await?;
     Ok(changed(ChangeType::Updated, keyspace, target))
 }

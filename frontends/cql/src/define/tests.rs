@@ -325,3 +325,52 @@ async fn throughput_is_what_was_asked_for() {
         .await;
     assert!(refused.contains("multiple of 100"), "{refused}");
 }
+
+/// Two servers on one store: neither loses what the other changes at the same time.
+#[tokio::test(flavor = "multi_thread")]
+async fn indexes_and_columns_are_added_by_two_servers_at_once() {
+    const ROUNDS: usize = 8;
+    let columns: Vec<String> = (0..ROUNDS).map(|n| format!(", a{n} int")).collect();
+    let create = format!("CREATE TABLE t (k int PRIMARY KEY{})", columns.concat());
+    let left = tester(&[&create, "INSERT INTO t (k, a0) VALUES (1, 1)"]).await;
+    let right = left.beside();
+    right.ok(&["USE ks"]).await;
+    for round in 0..ROUNDS {
+        let add = format!("ALTER TABLE t ADD b{round} int");
+        let index = format!("CREATE INDEX i{round} ON t (a{round})");
+        let (add, index) = ([add.as_str()], [index.as_str()]);
+        tokio::join!(left.ok(&add), right.ok(&index));
+    }
+    left.service.catalogs.reload().await.unwrap();
+    let catalog = left.service.catalog().await.unwrap();
+    let relation = catalog.find("ks").unwrap().relation("t").unwrap();
+    let place = crate::catalog::container_name("ks", "t");
+    let mut transaction = left.service.store.begin().await.unwrap();
+    let container = transaction.container(&place).await.unwrap();
+    for round in 0..ROUNDS {
+        assert!(relation.table.column(&format!("b{round}")).is_some());
+        let name = format!("i{round}");
+        assert!(relation.table.indexes.iter().any(|it| it.name == name));
+        assert!(container.definition.index(&name).is_some());
+    }
+}
+
+/// An index is there with its definition, or neither is.
+#[tokio::test]
+async fn an_index_that_is_given_up_leaves_no_definition() {
+    let tester = tester(&["CREATE TABLE t (k int PRIMARY KEY, a int)"]).await;
+    let catalog = tester.service.catalog().await.unwrap();
+    let relation = catalog.find("ks").unwrap().relation("t").unwrap();
+    tester.ok(&["CREATE INDEX i ON t (a)"]).await;
+    let model = crate::CqlModel::default();
+    let place = crate::catalog::container_name("ks", "t");
+    let mut transaction = tester.service.store.begin().await.unwrap();
+    let container = transaction.container(&place).await.unwrap();
+    let schema = &container.definition.schema;
+    let crate::catalog::Place::Stored { schema: before, .. } = &relation.place else {
+        panic!("not stored");
+    };
+    assert_ne!(schema, before);
+    let without = tessera_core::model::Model::without_index(&model, schema, "i");
+    assert_eq!(without.as_ref(), Ok(before));
+}

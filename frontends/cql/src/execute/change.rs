@@ -57,28 +57,27 @@ impl Stamp {
     }
 
     /// Where an element of a list goes: behind those from before.
-    fn appended(&self, index: usize, value: &[u8]) -> Vec<u8> {
+    fn appended(&self, number: u32, value: &[u8]) -> Vec<u8> {
         let mut path = vec![1];
         path.extend_from_slice(&order(self.arrival).to_be_bytes());
         path.extend_from_slice(&self.statement.to_be_bytes());
-        end_path(&mut path, index, value);
+        end_path(&mut path, number, value);
         path
     }
 
     /// Before those that were there.
-    fn prepended(&self, index: usize, value: &[u8]) -> Vec<u8> {
+    fn prepended(&self, number: u32, value: &[u8]) -> Vec<u8> {
         let mut path = vec![0];
         path.extend_from_slice(&(!order(self.arrival)).to_be_bytes());
         path.extend_from_slice(&(!self.statement).to_be_bytes());
-        end_path(&mut path, index, value);
+        end_path(&mut path, number, value);
         path
     }
 }
 
 /// Two additions of one statement are told apart by what they add.
-fn end_path(path: &mut Vec<u8>, index: usize, value: &[u8]) {
-    let index = u32::try_from(index).unwrap_or(u32::MAX);
-    path.extend_from_slice(&index.to_be_bytes());
+fn end_path(path: &mut Vec<u8>, number: u32, value: &[u8]) {
+    path.extend_from_slice(&number.to_be_bytes());
     path.extend_from_slice(&crc32fast::hash(value).to_be_bytes());
 }
 
@@ -96,9 +95,32 @@ pub(super) struct Target<'r> {
     pub(super) deletion: Deletion,
     pub(super) stamp: Stamp,
     pub(super) written: Row,
+    /// How many elements were added to lists so far, behind and before those that were there.
+    appended: u32,
+    prepended: u32,
 }
 
-impl Target<'_> {
+/// The number of the first element that is put before a list: those that follow count down, so
+/// that each addition comes before the one that was made before it.
+const FIRST_PREPENDED: u32 = u32::MAX;
+
+impl<'r> Target<'r> {
+    pub(super) fn new(
+        before: Option<&'r Row>,
+        deletion: Deletion,
+        stamp: Stamp,
+        written: Row,
+    ) -> Self {
+        Self {
+            before,
+            deletion,
+            stamp,
+            written,
+            appended: 0,
+            prepended: 0,
+        }
+    }
+
     fn put(&mut self, column: &Column, content: Content) {
         self.written = std::mem::take(&mut self.written).with(column.number, content);
     }
@@ -133,8 +155,10 @@ impl Target<'_> {
             }
             How::Prepend(expression) => {
                 if let Some(Some(value)) = value(expression)? {
-                    for (index, element) in list_elements(&value, "list")?.into_iter().enumerate() {
-                        let path = self.stamp.prepended(index, element);
+                    for element in list_elements(&value, "list")?.into_iter().rev() {
+                        let number = FIRST_PREPENDED.saturating_sub(self.prepended);
+                        self.prepended = self.prepended.saturating_add(1);
+                        let path = self.stamp.prepended(number, element);
                         let cell = self.stamp.cell(element);
                         self.put(column, Content::element(path, cell));
                     }
@@ -215,8 +239,9 @@ impl Target<'_> {
         check_size(column, value)?;
         match &column.data_type {
             DataType::List { .. } => {
-                for (index, element) in list_elements(value, "list")?.into_iter().enumerate() {
-                    let path = self.stamp.appended(index, element);
+                for element in list_elements(value, "list")? {
+                    let path = self.stamp.appended(self.appended, element);
+                    self.appended = self.appended.saturating_add(1);
                     let cell = self.stamp.cell(element);
                     self.put(column, Content::element(path, cell));
                 }

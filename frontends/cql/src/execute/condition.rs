@@ -1,138 +1,21 @@
-//! IF: whether a row is what a statement expects, and what is answered if it is not.
-
-use std::sync::Arc;
-
-use tessera_core::locator::Locator;
-use tessera_core::transaction::Transaction;
+//! IF: whether a row is what a statement expects.
 
 use super::evaluate::{Evaluated, Scope};
 use super::filter::{contains, entry, is_so};
-use super::keys::RECORD_KEY;
-use super::line::{Lens, Line, has_values};
-use super::reader::{damaged, deletion_of, record_of};
-use super::write::{Rows as Written, Write};
+use super::line::Line;
+use super::write::Write;
 use crate::error::{CqlError, Result};
-use crate::failure::Failure;
-use crate::plan::{
-    Choice, ColumnCondition, Condition, ConditionPart, ConditionTest, Expression, Modification,
-};
-use crate::row::{PartitionRecord, StoredRow};
+use crate::plan::{Choice, ColumnCondition, ConditionPart, ConditionTest, Expression};
 use crate::schema::Column;
 use crate::statement::Comparator;
 use crate::types::{DataType, Native, compare, list_elements, tuple_components};
-use crate::wire::{ColumnSpec, Metadata, Rows};
 
-/// The values of a row as it was, by place of the column; none if there was none.
-pub(super) type Before = Option<Vec<Option<Vec<u8>>>>;
-
-/// What a condition found.
-pub(super) struct Checked {
-    pub(super) is_met: bool,
-    pub(super) before: Before,
-}
-
-/// Looks whether the condition of a write is met.
-pub(super) async fn check(
+/// Whether a row meets all conditions of a statement.
+pub(super) fn met(
     write: &Write,
-    transaction: &mut Transaction,
-) -> std::result::Result<Checked, Failure> {
-    let container = write.open(transaction).await?;
-    let table = write.plan.table();
-    let Some((token, key)) = write.keys.first() else {
-        return Ok(Checked {
-            is_met: true,
-            before: None,
-        });
-    };
-    let mut locators = vec![Locator::row(*token, key.clone(), RECORD_KEY)];
-    if let Written::Each(rows) = &write.rows
-        && let Some((_, row)) = rows.first()
-    {
-        locators.push(Locator::row(*token, key.clone(), row.clone()));
-    }
-    let items = transaction.read_many(&container, &locators).await?;
-    for locator in &locators {
-        // What is read decides, so nobody may change it meanwhile.
-        transaction.guard(&container, locator).await?;
-    }
-    let mut items = items.into_iter();
-    let record = items.next().flatten();
-    let record = record
-        .as_ref()
-        .map(record_of)
-        .transpose()?
-        .unwrap_or_default();
-    let row = items.next().flatten();
-    let stored = match &row {
-        Some(item) => Some(StoredRow::decode(&item.body).ok_or_else(damaged)?),
-        None => None,
-    };
-    let needed = vec![true; table.columns.len()];
-    let lens = Lens {
-        table,
-        needed: &needed,
-        now: write.stamp.now,
-    };
-    let clustering = locators.get(1).and_then(|locator| locator.row_key.get(1..));
-    let above = deletion_of(&record, clustering.unwrap_or_default());
-    let line = stored
-        .as_ref()
-        .and_then(|stored| lens.row(key, stored, &record, above));
-    let has_row = line.is_some();
-    let has_statics = has_values(&record.statics, record.deletion, write.stamp.now);
-    let line = line.or_else(|| has_statics.then(|| lens.statics(key, &record)));
-    let exists = match write.rows {
-        Written::Each(_) => has_row,
-        _ => has_statics || partition_exists(write, transaction, &record).await?,
-    };
-    let is_met = match &write.plan.condition {
-        Condition::Always => true,
-        Condition::NotExists => !exists,
-        Condition::Exists => exists,
-        Condition::All(conditions) => met(write, conditions, line.as_ref())?,
-    };
-    let shows = has_row || (has_statics && !matches!(write.plan.condition, Condition::NotExists));
-    let before = line.filter(|_| shows || exists).map(|line| {
-        let owned = |value: &Evaluated<'_>| value.as_deref().map(<[u8]>::to_vec);
-        line.values.iter().map(owned).collect()
-    });
-    Ok(Checked { is_met, before })
-}
-
-/// Whether a partition has any row, for conditions on all of it.
-async fn partition_exists(
-    write: &Write,
-    transaction: &mut Transaction,
-    record: &PartitionRecord,
-) -> std::result::Result<bool, Failure> {
-    if matches!(write.rows, Written::Shared) {
-        return Ok(false);
-    }
-    let container = write.open(transaction).await?;
-    let Some((token, key)) = write.keys.first() else {
-        return Ok(false);
-    };
-    let span = tessera_core::reading::Span::Partition {
-        token: *token,
-        partition_key: key.clone(),
-    };
-    let request = tessera_core::reading::PageRequest::default();
-    let page = transaction.scan(&container, &span, &request).await?;
-    let is_row = |item: &tessera_core::item::Item| {
-        let clustering = item.locator.row_key.get(1..).unwrap_or_default();
-        let stored = StoredRow::decode(&item.body);
-        stored.is_some_and(|stored| {
-            super::line::is_visible(
-                &stored.row,
-                deletion_of(record, clustering),
-                write.stamp.now,
-            )
-        })
-    };
-    Ok(page.items.iter().any(is_row))
-}
-
-fn met(write: &Write, conditions: &[ColumnCondition], line: Option<&Line<'_>>) -> Result<bool> {
+    conditions: &[ColumnCondition],
+    line: Option<&Line<'_>>,
+) -> Result<bool> {
     let table = write.plan.table();
     let scope = Scope {
         table,
@@ -314,76 +197,4 @@ fn compared(
         },
         (None, Some(_)) => Ok(comparator == Comparator::NotEqual),
     }
-}
-
-/// The answer to conditional writes: whether they were made, and if not, the rows that were in the
-/// way.
-pub(super) fn answer(plans: &[&Modification], is_applied: bool, before: &[Before]) -> Rows {
-    let first = plans.first();
-    let table = first.map(|plan| plan.table());
-    let spec = |name: &str, data_type: DataType| ColumnSpec {
-        keyspace: table.map_or(String::new(), |table| table.keyspace.clone()),
-        table: table.map_or(String::new(), |table| table.name.clone()),
-        name: name.to_owned(),
-        data_type,
-    };
-    let mut columns = vec![spec("[applied]", Native::Boolean.into())];
-    let shown: Vec<usize> = if is_applied || before.iter().all(Option::is_none) {
-        Vec::new()
-    } else {
-        shown_columns(plans)
-    };
-    if let Some(table) = table {
-        let found = shown.iter().filter_map(|place| table.columns.get(*place));
-        columns.extend(found.map(|column| spec(&column.name, column.data_type.clone())));
-    }
-    let mut rows = Rows::new(Metadata::of(Arc::from(columns)));
-    let flag = [u8::from(is_applied)];
-    if shown.is_empty() {
-        rows.push([Some(&flag[..])]);
-        return rows;
-    }
-    for values in before.iter().flatten() {
-        let cells = shown
-            .iter()
-            .map(|place| values.get(*place).and_then(Option::as_deref));
-        rows.push(std::iter::once(Some(&flag[..])).chain(cells));
-    }
-    rows
-}
-
-/// The columns of a row that was in the way: all of them, or those that conditions name. Several
-/// statements tell which row it is, too.
-fn shown_columns(plans: &[&Modification]) -> Vec<usize> {
-    let mut shown: Vec<usize> = Vec::new();
-    let mut add = |place: usize| {
-        if !shown.contains(&place) {
-            shown.push(place);
-        }
-    };
-    let Some(table) = plans.first().map(|plan| plan.table()) else {
-        return shown;
-    };
-    if plans.len() > 1 {
-        let keys = table
-            .columns
-            .iter()
-            .filter(|column| column.is_key())
-            .count();
-        (0..keys).for_each(&mut add);
-    }
-    for plan in plans {
-        match &plan.condition {
-            Condition::All(conditions) => {
-                conditions
-                    .iter()
-                    .for_each(|condition| add(condition.column));
-            }
-            Condition::NotExists | Condition::Exists => {
-                (0..table.columns.len()).for_each(&mut add);
-            }
-            Condition::Always => {}
-        }
-    }
-    shown
 }

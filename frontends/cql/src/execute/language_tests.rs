@@ -102,7 +102,7 @@ async fn conditions_decide() {
             (
                 "BEGIN BATCH INSERT INTO t (p, c) VALUES (1, 3); \
                  UPDATE t SET v = 0 WHERE p = 1 AND c = 2 IF v = 8; APPLY BATCH",
-                "false, 2",
+                "false, 1, 2, 2",
             ),
             ("SELECT c FROM t", "1; 2"),
             (

@@ -4,12 +4,17 @@
 //! `write`s, which change rows as `change` says and keep what `settle` leaves of them. Expressions
 //! are evaluated in `evaluate`, keys encoded in `keys`.
 
+mod batch_limits;
+#[cfg(test)]
+mod batch_tests;
 mod change;
 mod collect;
 mod computed;
 mod condition;
+mod conditional;
 mod evaluate;
 mod filter;
+mod indexed;
 mod keys;
 #[cfg(test)]
 mod language_tests;
@@ -43,6 +48,7 @@ use crate::statement::BatchType;
 use crate::wire::{BatchKind, Consistency, Rows, Value};
 use modify::Statement;
 
+pub use batch_limits::BatchLimits;
 pub use model::CqlModel;
 pub(crate) use view_build::build_view;
 
@@ -87,7 +93,7 @@ pub(crate) async fn run(plan: &Plan, context: &Context<'_>) -> Result<Answer, Fa
                 given: modify::given(&plan.variables, context.values)?,
                 timestamp: None,
             };
-            modify::modify(vec![statement], context).await
+            modify::modify(vec![statement], None, context).await
         }
         Step::Batch(batch) => {
             let given = modify::given(&plan.variables, context.values)?;
@@ -104,7 +110,7 @@ pub(crate) async fn run(plan: &Plan, context: &Context<'_>) -> Result<Answer, Fa
                     timestamp,
                 })
                 .collect();
-            modify::modify(statements, context).await
+            modify::modify(statements, Some(batch.kind), context).await
         }
     }
 }
@@ -138,7 +144,7 @@ pub(crate) async fn run_batch(
     }
     let plans: Vec<_> = changes.iter().map(|change| &**change.plan).collect();
     check_batch(kind, &plans, false)?;
-    modify::modify(changes, context).await
+    modify::modify(changes, Some(kind), context).await
 }
 
 /// The second at which times to live are judged.

@@ -8,15 +8,17 @@ use tessera_core::definition::{Definition, IndexDefinition};
 use tessera_core::item::Item;
 use tessera_core::key::StorageId;
 use tessera_core::locator::Locator;
-use tessera_core::model::{IndexEntry, Model, bounded_value, hexadecimal};
+use tessera_core::model::{IndexEntry, Model, ScalarRef, bounded_value, hexadecimal};
 use tessera_core::{Error, Result};
 
 use super::keys::{RECORD_KEY, key_components};
 use super::line::{is_visible, value_of};
+use crate::error::CqlError;
 use crate::row::{Deletion, PartitionRecord, Row, StoredRow};
 use crate::schema::{Column, ColumnKind, Index, Relation, Table};
 use crate::statement::{IndexTargetKind, quoted};
-use crate::types::{DataType, list_elements, map_entries, put_ascending, to_literal};
+use crate::types::to_literal;
+use crate::types::{DataType, Native, list_elements, map_entries, native_text, put_ascending};
 
 /// Before all times: nothing has ended yet. Who reads an index asks the rows themselves.
 const BEFORE_ALL: i64 = i64::MIN;
@@ -82,6 +84,15 @@ impl Model for CqlModel {
         Ok(item.locator.clone())
     }
 
+    fn without_index(&self, schema: &Bytes, index: &str) -> Result<Bytes> {
+        let damaged = |error: CqlError| Error::Corrupt(error.message);
+        let mut relation = Relation::decode(schema).map_err(damaged)?;
+        if let Relation::Table(table, _) = &mut relation {
+            table.indexes.retain(|known| known.name != index);
+        }
+        Ok(relation.encode().map_err(damaged)?.into())
+    }
+
     /// Less than that of other APIs, as in Cosmos DB.
     fn max_partition_bytes(&self) -> i64 {
         30 << 30
@@ -99,11 +110,73 @@ impl Model for CqlModel {
         });
         text.unwrap_or_else(|| hexadecimal(partition_key))
     }
+
+    fn counts_logical_partitions(&self, definition: &Definition) -> bool {
+        self.table(definition).is_ok()
+    }
+
+    fn partition_key_fields(&self, definition: &Definition) -> Vec<String> {
+        let table = self.table(definition).ok();
+        table.map_or_else(Vec::new, |table| {
+            table.partition_key().map(|key| key.name.clone()).collect()
+        })
+    }
+
+    fn describe(
+        &self,
+        definition: &Definition,
+        item: &Item,
+        visit: &mut dyn FnMut(&str, ScalarRef<'_>),
+    ) -> Result<bool> {
+        if item.locator.row_key == RECORD_KEY {
+            return Ok(false);
+        }
+        let table = self.table(definition)?;
+        let stored = StoredRow::decode(&item.body).ok_or_else(damaged)?;
+        if !is_visible(&stored.row, Deletion::NONE, BEFORE_ALL) {
+            return Ok(false);
+        }
+        let components = key_components(&item.locator.partition_key, table.partition_key().count());
+        let clustering = stored.clustering.iter().map(Vec::as_slice);
+        let keys = components.into_iter().chain(clustering);
+        for (column, value) in table.columns.iter().zip(keys) {
+            tell(column, value, visit);
+        }
+        let own = Deletion::NONE.max(stored.row.deletion);
+        for column in table.columns.iter().filter(|column| !column.is_key()) {
+            if let Some(value) = value_of(&table, column, &stored.row, own, BEFORE_ALL) {
+                tell(column, &value, visit);
+            }
+        }
+        Ok(true)
+    }
+}
+
+/// Tells a value if its type has texts: collections and what is made of parts are no scalars.
+fn tell(column: &Column, value: &[u8], visit: &mut dyn FnMut(&str, ScalarRef<'_>)) {
+    let DataType::Native(native) = &column.data_type else {
+        return;
+    };
+    let text = native_text(*native, value);
+    let scalar = match native {
+        Native::Boolean => ScalarRef::Boolean(value == [1]),
+        Native::Bigint | Native::Counter | Native::Int | Native::Smallint | Native::Tinyint => text
+            .parse()
+            .map_or(ScalarRef::Text(&text), ScalarRef::Integer),
+        Native::Double | Native::Float => text
+            .parse()
+            .map_or(ScalarRef::Text(&text), ScalarRef::Double),
+        _ => ScalarRef::Text(&text),
+    };
+    visit(&column.name, scalar);
+}
+
+fn damaged() -> Error {
+    Error::Corrupt("a row cannot be read".into())
 }
 
 /// The values that an index has of an item.
 fn values(table: &Table, column: &Column, index: &Index, item: &Item) -> Result<Vec<Vec<u8>>> {
-    let damaged = || Error::Corrupt("a row cannot be read".into());
     if item.locator.row_key == RECORD_KEY {
         if column.kind != ColumnKind::Static {
             return Ok(Vec::new());
@@ -218,5 +291,42 @@ mod tests {
         let hottest = insight.hot_keys.first().unwrap();
         assert_eq!(hottest.key, "tenant = 'it''s' AND \"Day\" = '2026-11-16'");
         assert_eq!(insight.max_partition_bytes, 30 << 30);
+    }
+    #[tokio::test]
+    async fn rows_are_described_by_their_columns() {
+        let tester = with(&[
+            "CREATE TABLE t (tenant text, day date, n int, s text STATIC, price double, at \
+             timestamp, ok boolean, tags set<text>, big varint, PRIMARY KEY ((tenant, day), n))",
+            "INSERT INTO t (tenant, day, s) VALUES ('a', '2026-11-16', 'one for all')",
+            "INSERT INTO t (tenant, day, n, price, at, ok, tags, big) VALUES ('a', '2026-11-16', 1, \
+             1.5, 0, true, {'x'}, 123456789012345678901)",
+            "INSERT INTO t (tenant, day, n) VALUES ('a', '2026-11-16', 2)",
+            "DELETE FROM t WHERE tenant = 'a' AND day = '2026-11-16' AND n = 2",
+        ])
+        .await;
+        let name = ContainerName::new(API, "k", "t");
+        let mut survey = tester.service.store.survey(&name).await.unwrap();
+        assert_eq!(survey.container().key_fields(), ["tenant", "day"]);
+        let mut rows = Vec::new();
+        while let Some(items) = survey.next().await.unwrap() {
+            for item in &items {
+                let mut told = Vec::new();
+                let is_row = survey.container().describe(item, &mut |name, value| {
+                    told.push(format!("{name} {value:?}"));
+                });
+                if is_row.unwrap() {
+                    told.sort();
+                    rows.push(told.join(", "));
+                }
+            }
+        }
+        assert_eq!(
+            rows,
+            [
+                "at Text(\"1970-01-01T00:00:00.000Z\"), big Text(\"123456789012345678901\"), \
+              day Text(\"2026-11-16\"), n Integer(1), ok Boolean(true), price Double(1.5), \
+              tenant Text(\"a\")"
+            ]
+        );
     }
 }

@@ -7,14 +7,16 @@ use bytes::Bytes;
 use tessera_core::throughput::Charge;
 use tessera_core::transaction::Transaction;
 
+use super::batch_limits;
 use super::change::Stamp;
-use super::condition::{Before, answer, check};
+use super::conditional::{Found, answer, check, check_together};
 use super::evaluate::{Given, Scope, bind};
 use super::write::Write;
 use super::{Answer, Context, Outcome, now_of};
 use crate::error::{CqlError, Result};
 use crate::failure::Failure;
 use crate::plan::{Expression, Modification};
+use crate::statement::BatchType;
 use crate::wire::{ColumnSpec, Value};
 
 /// Twenty years: the longest that anything lives.
@@ -40,9 +42,11 @@ pub(super) fn given(variables: &[ColumnSpec], values: &[Value<'_>]) -> Result<Ve
     Ok(bind(variables, values)?.into_iter().map(owned).collect())
 }
 
-/// Makes all changes, or none.
+/// Makes all changes, or none. `batch` is what they are together, if they are more than a
+/// statement.
 pub(super) async fn modify(
     statements: Vec<Statement<'_>>,
+    batch: Option<BatchType>,
     context: &Context<'_>,
 ) -> std::result::Result<Answer, Failure> {
     let store = &context.service.store;
@@ -54,9 +58,15 @@ pub(super) async fn modify(
     let conditional = writes
         .iter()
         .any(|write| write.plan.condition.is_conditional());
-    if conditional {
-        one_partition(&writes)?;
-    }
+    let warnings = match batch {
+        _ if conditional => {
+            one_partition(&writes)?;
+            check_together(&writes)?;
+            Vec::new()
+        }
+        Some(kind) => batch_limits::check(kind, &writes, &context.service.config.batches)?,
+        None => Vec::new(),
+    };
     let writes: Arc<[Write]> = writes.into();
     let locators: Vec<_> = writes
         .iter()
@@ -81,7 +91,7 @@ pub(super) async fn modify(
             Box::pin(async move { apply_all(&writes, transaction).await })
         })
         .await?;
-    let (is_applied, before, unclean) = outcome.value;
+    let (is_applied, found, unclean) = outcome.value;
     let mut charge = outcome.meter.charge();
     for (index, key) in unclean {
         charge += purge(&writes, index, key, context).await?;
@@ -92,33 +102,38 @@ pub(super) async fn modify(
             .map(|write| &*write.plan)
             .filter(|plan| plan.condition.is_conditional())
             .collect();
-        Outcome::Rows(answer(&plans, is_applied, &before))
+        Outcome::Rows(answer(
+            &plans,
+            batch.is_some(),
+            (!is_applied).then_some(&found),
+        ))
     } else {
         Outcome::Void
     };
     Ok(Answer {
         outcome,
         charge,
-        warnings: Vec::new(),
+        warnings,
     })
 }
 
 /// Whether the conditions were met, the rows that they looked at, and where deleted rows are left.
-type Applied = (bool, Vec<Before>, Vec<(usize, Bytes)>);
+type Applied = (bool, Found, Vec<(usize, Bytes)>);
 
 /// Makes all changes in a transaction, if all conditions are met.
 async fn apply_all(
     writes: &[Write],
     transaction: &mut Transaction,
 ) -> std::result::Result<Applied, Failure> {
-    let mut before: Vec<Before> = Vec::new();
+    let mut found = Found::default();
     let mut is_applied = true;
     for write in writes {
         if write.plan.condition.is_conditional() {
-            let checked = check(write, transaction).await?;
-            is_applied &= checked.is_met;
-            before.push(checked.before);
+            is_applied &= check(write, transaction, &mut found).await?;
         }
+    }
+    if !is_applied {
+        found.complete(writes, transaction).await?;
     }
     let mut unclean = Vec::new();
     if is_applied {
@@ -127,7 +142,7 @@ async fn apply_all(
             unclean.extend(rest.unclean.into_iter().map(|key| (index, key)));
         }
     }
-    Ok((is_applied, before, unclean))
+    Ok((is_applied, found, unclean))
 }
 
 /// Takes away the rows of a deleted partition that did not fit in its transaction.

@@ -16,8 +16,7 @@ use super::reader::{damaged, deletion_of, record_of};
 use super::settle::{Grace, record_body, row_body, store};
 use super::views::Views;
 use super::write::{Done, Write, whole};
-use crate::plan::Kind;
-use crate::row::{Deletion, KeyRange, Liveness, PartitionRecord, Ranges, Row, StoredRow};
+use crate::row::{Deletion, KeyRange, PartitionRecord, Ranges, Row, StoredRow};
 
 /// Rows that a deletion takes away in the transaction that makes it; more follow in others.
 const PURGED_AT_ONCE: usize = 1_000;
@@ -84,12 +83,9 @@ impl Partition<'_> {
             Some(item) => Some(StoredRow::decode(&item.body).ok_or_else(damaged)?),
             None => None,
         };
-        let mut target = Target {
-            before: old.as_ref().map(|old| &old.row),
-            deletion: above.max(old.as_ref().map_or(Deletion::NONE, |old| old.row.deletion)),
-            stamp: write.stamp,
-            written: self.new_row(),
-        };
+        let deletion = above.max(old.as_ref().map_or(Deletion::NONE, |old| old.row.deletion));
+        let before = old.as_ref().map(|old| &old.row);
+        let mut target = Target::new(before, deletion, write.stamp, write.new_row());
         write.change(&mut target, false)?;
         let written = target.written;
         let mut new = match &old {
@@ -119,31 +115,11 @@ impl Partition<'_> {
         }
     }
 
-    /// What the statement says of a row besides its columns.
-    fn new_row(&self) -> Row {
-        let stamp = &self.write.stamp;
-        let mut row = Row::default();
-        if self.write.plan.deletes_all {
-            row.deletion = stamp.deletion();
-        } else if self.write.plan.kind == Kind::Insert {
-            let ends = stamp.now.saturating_add(i64::from(stamp.time_to_live));
-            row.liveness = Some(Liveness {
-                timestamp: stamp.timestamp,
-                ends: (stamp.time_to_live > 0).then_some(ends),
-            });
-        }
-        row
-    }
-
     /// Changes what all rows share.
     pub(super) async fn shared(&self, transaction: &mut Transaction) -> Done<()> {
         let (item, mut record) = self.record(transaction).await?;
-        let mut target = Target {
-            before: Some(&record.statics),
-            deletion: record.deletion,
-            stamp: self.write.stamp,
-            written: Row::default(),
-        };
+        let (before, deletion) = (Some(&record.statics), record.deletion);
+        let mut target = Target::new(before, deletion, self.write.stamp, Row::default());
         self.write.change(&mut target, true)?;
         let written = target.written;
         record.statics = std::mem::take(&mut record.statics).merge(written);

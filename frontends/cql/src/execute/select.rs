@@ -1,22 +1,29 @@
 //! SELECT: rows are read in order, filtered, put together and cut into pages.
 
+use std::ops::RangeInclusive;
+
 use bytes::Bytes;
 use tessera_core::continuation::Continuation;
+use tessera_core::definition::IndexState;
 use tessera_core::model::bounded_value;
 use tessera_core::reading::IndexSpan;
 
 use super::collect::{Collector, Limits};
 use super::evaluate::{Scope, bind};
+use super::indexed::check_wanted;
 use super::line::{Lens, Line};
 use super::model::index_value;
 use super::paging::PagingState;
 use super::reader::{Flow, IndexSink, Place as RowPlace, Reader, Sink, Slice};
 use super::{Answer, Context, Outcome, now_of};
 use crate::catalog::Place;
-use crate::error::{CqlError, Result};
+use crate::error::{Answers, CqlError, ErrorKind, Result};
 use crate::failure::Failure;
-use crate::plan::{ClusteringTest, Expression, Partitions, Plan, Select, Test, TokenRange};
+use crate::plan::{
+    Choice, ClusteringTest, Expression, Filter, Partitions, Plan, Select, Test, TokenRange,
+};
 use crate::system;
+use crate::wire::Consistency;
 
 /// Runs a SELECT.
 pub(super) async fn select(
@@ -65,8 +72,26 @@ pub(super) async fn select(
     Ok(Answer {
         outcome: Outcome::Rows(collector.finish()?),
         charge,
-        warnings: Vec::new(),
+        warnings: warnings(select),
     })
+}
+
+/// What Cassandra warns of: results for which many partitions are read.
+fn warnings(select: &Select) -> Vec<String> {
+    let keys = select.table().partition_key().count();
+    let is_of_key = |filter: &Filter| filter.column < keys;
+    let is_in = |choice: &Choice| !matches!(choice, Choice::One(_));
+    let words = match &select.route.partitions {
+        _ if !select.is_grouped => return Vec::new(),
+        Partitions::All if !select.route.filters.iter().any(is_of_key) => {
+            "Aggregation query used without partition key"
+        }
+        Partitions::Keys(choices, _) if choices.iter().any(is_in) => {
+            "Aggregation query used on multiple partition keys (IN restriction)"
+        }
+        _ => return Vec::new(),
+    };
+    vec![words.to_owned()]
 }
 
 /// Refuses what rows cannot be asked for, also where there are none.
@@ -135,25 +160,20 @@ async fn read(
     after: Option<&PagingState>,
     collector: &mut Collector<'_>,
 ) -> Result<()> {
-    let place = after.map(|state| (&state.partition, &state.row));
+    let Some((first, last)) = wanted_tokens(select, scope)? else {
+        return Ok(());
+    };
     if select.route.index.is_some() {
-        return read_indexed(select, scope, reader, after, collector).await;
+        let tokens = first..=last;
+        return read_indexed((select, &tokens), scope, reader, after, collector).await;
     }
+    let place = after.map(|state| (&state.partition, &state.row));
     match &select.route.partitions {
-        Partitions::All => reader.tokens((i64::MIN, i64::MAX), place, collector).await,
-        Partitions::Tokens(range) => match token_bounds(scope, range)? {
-            Some(bounds) => reader.tokens(bounds, place, collector).await,
-            None => Ok(()),
-        },
-        Partitions::Keys(choices, tokens) => {
+        Partitions::All | Partitions::Tokens(_) => {
+            reader.tokens((first, last), place, collector).await
+        }
+        Partitions::Keys(choices, _) => {
             let keys = scope.partition_keys(select.table(), choices)?;
-            let bounds = match tokens {
-                None => Some((i64::MIN, i64::MAX)),
-                Some(range) => token_bounds(scope, range)?,
-            };
-            let Some((first, last)) = bounds else {
-                return Ok(());
-            };
             let ranges = scope.ranges(select.table(), &select.route.clustering)?;
             let mut is_behind = place.is_none();
             for key in &keys {
@@ -184,7 +204,7 @@ async fn read(
 
 /// Reads what an index finds.
 async fn read_indexed(
-    select: &Select,
+    (select, tokens): (&Select, &RangeInclusive<i64>),
     scope: &Scope<'_>,
     reader: &mut Reader<'_>,
     after: Option<&PagingState>,
@@ -196,27 +216,35 @@ async fn read_indexed(
     let place = after.map(|state| (&state.partition, &state.row));
     let value = index_wanted(select, scope, *filter)?;
     let definition = reader.container.definition.index(&index.name);
-    let Some(id) = definition.map(|definition| definition.id) else {
-        return Err(CqlError::invalid(format!(
-            "The secondary index '{}' is not yet available",
-            index.name
-        )));
+    let ready = definition.filter(|definition| definition.state == IndexState::Ready);
+    let Some(id) = ready.map(|definition| definition.id) else {
+        return Err(not_available(&index.name));
     };
     let span = IndexSpan::equal(id, bounded_value(value.into()));
     let start = after
         .map(|state| &state.index)
         .filter(|start| !start.is_empty());
     let start = start.map(|start| Continuation::decode(start)).transpose()?;
-    let tokens = match &select.route.partitions {
-        Partitions::Tokens(range) => token_bounds(scope, range)?,
-        Partitions::All | Partitions::Keys(..) => Some((i64::MIN, i64::MAX)),
-    };
-    let Some((first, last)) = tokens else {
-        return Ok(());
-    };
     reader
-        .indexed((&span, &(first..=last)), start, place, collector)
+        .indexed((&span, tokens), start, place, collector)
         .await
+}
+
+/// An index that is being built, and so does not find everything.
+fn not_available(index: &str) -> CqlError {
+    let answers = Answers {
+        consistency: Consistency::One,
+        received: 0,
+        required: 1,
+    };
+    CqlError::new(
+        ErrorKind::ReadFailure {
+            answers,
+            failures: Vec::new(),
+            data_present: false,
+        },
+        format!("The secondary index '{index}' is not yet available"),
+    )
 }
 
 /// Whether the clustering columns are all known.
@@ -225,6 +253,14 @@ fn is_whole(select: &Select) -> bool {
     let is_slice = |test: &ClusteringTest| matches!(test, ClusteringTest::Slice { .. });
     let count: usize = steps.iter().map(|step| step.count).sum();
     !steps.iter().any(|step| is_slice(&step.test)) && count == select.table().clustering().count()
+}
+
+/// The first and the last token that a SELECT asks for; none if nothing can be between.
+fn wanted_tokens(select: &Select, scope: &Scope<'_>) -> Result<Option<(i64, i64)>> {
+    match &select.route.partitions {
+        Partitions::Tokens(range) | Partitions::Keys(_, Some(range)) => token_bounds(scope, range),
+        Partitions::All | Partitions::Keys(_, None) => Ok(Some((i64::MIN, i64::MAX))),
+    }
 }
 
 /// The first and the last token of a range; none if nothing is in it.
@@ -273,6 +309,7 @@ fn index_wanted(select: &Select, scope: &Scope<'_>, filter: usize) -> Result<Vec
     Ok(match &filter.test {
         Test::Compare(_, value) | Test::Contains(value) | Test::ContainsKey(value) => {
             let value = scope.required(value, name)?;
+            check_wanted(&value)?;
             index_value(column, index.kind, &value, &[])
         }
         Test::Entry(key, _, value) => {

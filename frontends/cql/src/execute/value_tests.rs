@@ -255,3 +255,28 @@ async fn computed_tables_are_read_as_others() {
     )
     .await;
 }
+
+#[tokio::test]
+async fn vectors_are_compared_with_what_is_written() {
+    let tester = with(&[
+        "CREATE TABLE v (p int PRIMARY KEY, e vector<float, 3>)",
+        "INSERT INTO v (p, e) VALUES (1, [1, 0, 0])",
+    ])
+    .await;
+    check(
+        &tester,
+        &[
+            ("SELECT similarity_cosine(e, [1, 0, 0]) FROM v", "1.0"),
+            ("SELECT similarity_dot_product([0.5, 2, 3], e) FROM v", "0.75"),
+            ("SELECT similarity_euclidean(e, [1.0, 0.0, 1.0]) FROM v", "0.5"),
+            ("SELECT similarity_cosine([1, 2], [1, 2]) FROM v", "1.0"),
+            (
+                "SELECT similarity_cosine(e, [1, 0]) FROM v",
+                "Invalid call to function similarity_cosine, none of its type signatures match \
+                 (known type signatures: system.similarity_cosine : (vector<float, n>, same) -> \
+                 float)",
+            ),
+        ],
+    )
+    .await;
+}

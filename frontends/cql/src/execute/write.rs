@@ -12,6 +12,7 @@ use tessera_core::transaction::Transaction;
 
 use super::change::{Stamp, Target};
 use super::evaluate::{Given, Scope};
+use super::indexed;
 use super::keys::{RECORD_KEY, check_clustering, put_clustering, row_key};
 use super::partition::Partition;
 use super::settle::{record_body, store};
@@ -20,7 +21,7 @@ use crate::error::{CqlError, Result};
 use crate::failure::Failure;
 use crate::functions::json_columns;
 use crate::plan::{ClusteringTest, Kind, Modification};
-use crate::row::KeyRange;
+use crate::row::{KeyRange, Liveness, Row};
 use crate::schema::{Column, ColumnKind, Table};
 
 /// A write that is older than this may be older than a deletion.
@@ -86,6 +87,7 @@ impl Write {
                 String::from_utf8_lossy(&value).into_owned()
             };
             write.set_json(&text, *default_unset)?;
+            write.check_indexed_keys()?;
             return Ok(write);
         }
         let scope = write.scope();
@@ -96,7 +98,25 @@ impl Write {
             .map(|key| (murmur3::token(&key), key))
             .collect();
         write.rows = rows;
+        write.check_indexed_keys()?;
         Ok(write)
+    }
+
+    /// Refuses keys that are too long for an index on them.
+    fn check_indexed_keys(&self) -> Result<()> {
+        if self.table().indexes.is_empty() || self.plan.kind == Kind::Delete {
+            return Ok(());
+        }
+        for (_, key) in &self.keys {
+            indexed::check_keys(self.table(), key, &[])?;
+            let Rows::Each(rows) = &self.rows else {
+                continue;
+            };
+            for (clustering, _) in rows {
+                indexed::check_keys(self.table(), key, clustering)?;
+            }
+        }
+        Ok(())
     }
 
     fn scope(&self) -> Scope<'_> {
@@ -260,6 +280,22 @@ impl Write {
         column.is_some_and(|column| column.kind == ColumnKind::Static)
     }
 
+    /// What the statement says of a row besides its columns.
+    pub(super) fn new_row(&self) -> Row {
+        let stamp = &self.stamp;
+        let mut row = Row::default();
+        if self.plan.deletes_all {
+            row.deletion = stamp.deletion();
+        } else if self.plan.kind == Kind::Insert {
+            let ends = stamp.now.saturating_add(i64::from(stamp.time_to_live));
+            row.liveness = Some(Liveness {
+                timestamp: stamp.timestamp,
+                ends: (stamp.time_to_live > 0).then_some(ends),
+            });
+        }
+        row
+    }
+
     /// Writes what the statement says of the static columns, or of the others.
     pub(super) fn change(&self, target: &mut Target<'_>, is_shared: bool) -> Result<()> {
         let scope = self.scope();
@@ -277,7 +313,7 @@ impl Write {
                 target.set(column, value.as_deref())?;
             }
         }
-        Ok(())
+        indexed::check_row(self.table(), &target.written)
     }
 
     pub(super) fn changes_shared(&self) -> bool {

@@ -95,7 +95,9 @@ enum Returns {
 pub(crate) enum Argument<'a> {
     Typed(DataType),
     Constant(&'a Constant),
-    /// A marker, null, or a literal of several values.
+    /// A list as it is written, and its type if it can be told. It may be a vector, too.
+    List(Option<DataType>, Vec<Argument<'a>>),
+    /// A marker, null, or another literal of several values.
     Unknown,
 }
 
@@ -257,6 +259,7 @@ fn parameters(patterns: &[Pattern], arguments: &[Argument<'_>]) -> Option<Vec<Da
         let data_type = match pattern {
             Pattern::First => types.first()?.clone(),
             Pattern::Native(native) => DataType::Native(*native),
+            Pattern::Vector => vector_type(argument, arguments)?,
             _ => own_type(argument)?,
         };
         if !fits(*pattern, &data_type) || !accepts(argument, &data_type) {
@@ -265,6 +268,21 @@ fn parameters(patterns: &[Pattern], arguments: &[Argument<'_>]) -> Option<Vec<Da
         types.push(data_type);
     }
     Some(types)
+}
+
+/// The type of a vector that may be written out, or be told only by the others.
+fn vector_type(argument: &Argument<'_>, all: &[Argument<'_>]) -> Option<DataType> {
+    match argument {
+        Argument::List(_, elements) => Some(DataType::Vector {
+            element: Box::new(DataType::Native(Native::Float)),
+            dimension: u32::try_from(elements.len()).ok()?,
+        }),
+        Argument::Unknown => all.iter().find_map(|other| match other {
+            Argument::Typed(other @ DataType::Vector { .. }) => Some(other.clone()),
+            _ => None,
+        }),
+        other => own_type(other),
+    }
 }
 
 fn fits(pattern: Pattern, data_type: &DataType) -> bool {
@@ -301,6 +319,7 @@ fn own_type(argument: &Argument<'_>) -> Option<DataType> {
     match argument {
         Argument::Typed(data_type) => Some(data_type.clone()),
         Argument::Constant(constant) => Some(DataType::Native(constant_type(constant))),
+        Argument::List(data_type, _) => data_type.clone(),
         Argument::Unknown => None,
     }
 }
@@ -315,6 +334,13 @@ fn accepts(argument: &Argument<'_>, parameter: &DataType) -> bool {
         Argument::Constant(constant) => match parameter {
             DataType::Native(native) => constant_fits(constant.kind, *native),
             _ => false,
+        },
+        Argument::List(own, elements) => match parameter {
+            DataType::Vector { element, dimension } => {
+                usize::try_from(*dimension) == Ok(elements.len())
+                    && elements.iter().all(|each| accepts(each, element))
+            }
+            _ => own.as_ref().is_none_or(|own| is_assignable(own, parameter)),
         },
         Argument::Unknown => true,
     }

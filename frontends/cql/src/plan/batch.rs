@@ -14,6 +14,7 @@ use crate::wire::ColumnSpec;
 /// Changes that are made together.
 #[derive(Debug)]
 pub(crate) struct Batch {
+    pub(crate) kind: BatchType,
     pub(crate) timestamp: Option<Expression>,
     pub(crate) modifications: Vec<Arc<Modification>>,
 }
@@ -43,6 +44,7 @@ pub(super) fn batch(
     let all: Vec<&Modification> = modifications.iter().map(|plan| &**plan).collect();
     check_batch(batch.kind, &all, timestamp.is_some())?;
     Ok(Batch {
+        kind: batch.kind,
         timestamp,
         modifications,
     })

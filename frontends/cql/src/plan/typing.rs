@@ -117,8 +117,12 @@ impl<'a> Planner<'a> {
                     _ => return self.literal(what, want),
                 }
             }
-            Selector::List(_)
-            | Selector::Set(_)
+            Selector::List(elements) => {
+                let own = self.typed(selector, None).ok().map(|typed| typed.data_type);
+                let elements = elements.iter().map(|element| self.argument(element));
+                Argument::List(own, elements.collect::<Result<_>>()?)
+            }
+            Selector::Set(_)
             | Selector::MapOrUserType(_)
             | Selector::Tuple(_) => return self.literal(what, want),
             Selector::Function { name, arguments } => self.function(name, arguments, want)?,
@@ -196,8 +200,12 @@ impl<'a> Planner<'a> {
         Ok(match selector {
             Selector::Constant(constant) => Argument::Constant(constant),
             Selector::Marker(_) | Selector::Null => Argument::Unknown,
-            Selector::List(_)
-            | Selector::Set(_)
+            Selector::List(elements) => {
+                let own = self.typed(selector, None).ok().map(|typed| typed.data_type);
+                let elements = elements.iter().map(|element| self.argument(element));
+                Argument::List(own, elements.collect::<Result<_>>()?)
+            }
+            Selector::Set(_)
             | Selector::MapOrUserType(_)
             | Selector::Tuple(_) => match self.typed(selector, None) {
                 Ok(typed) => Argument::Typed(typed.data_type),

@@ -216,8 +216,7 @@ impl Handle {
         // A filter at the start is given to the planner; it stays in the pipeline as well.
         let mut query = leading(&aggregation)?.query;
         if let Some(pipeline::Stage::Match(filter)) = pipeline.stages().first() {
-            query.filter_document = filter.to_document();
-            query.filter = filter.clone();
+            query = query.with_filter(filter.clone());
         }
         let source = CollectionSource::new(&self.0, target, query).await?;
         Ok(pipeline.run(Box::new(source), &shared))

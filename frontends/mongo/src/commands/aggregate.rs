@@ -183,7 +183,7 @@ pub(crate) async fn open(
     let environment = Environment::new(&service, at, bypass, within);
     let environment = Arc::new(environment);
     let handle = Handle(Arc::clone(&environment));
-    let mut batch = Batch::new();
+    let mut batch = Batch::new(Turn::First);
     let opened = async {
         let source = aggregation.open(&handle).await?;
         let mut rows = PipelineRows::new(source, Arc::clone(&environment));
@@ -217,8 +217,12 @@ pub(crate) async fn open(
             at: scope.at().cloned(),
         })?
     };
+<<<<<<< HEAD
     let batch = batch.read_at(scope.at());
     Ok(batch.reply(Turn::First, id, shown)?.into())
+=======
+    Ok(batch.reply(id, shown)?.into())
+>>>>>>> main
 }
 
 /// The aggregation that a command asks for.

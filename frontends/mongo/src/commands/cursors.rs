@@ -101,7 +101,7 @@ async fn get_more(
                 service.data.cursors.give_back(id, cursor);
                 id
             };
-            Ok(batch.reply(Turn::Next, id, &namespace)?.into())
+            Ok(batch.reply(id, &namespace)?.into())
         }
         Err(failure) => {
             service.data.cursors.close(id);
@@ -164,7 +164,11 @@ async fn fill(
     let until = Instant::now() + wait;
     loop {
         writes.borrow_and_update();
+<<<<<<< HEAD
         let mut batch = Batch::new().read_at(scope.at());
+=======
+        let mut batch = Batch::new(Turn::Next);
+>>>>>>> main
         let mut reader = scope.reader(&service.data).await?;
         let filled = cursor
             .rows

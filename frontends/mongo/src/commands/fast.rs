@@ -11,9 +11,10 @@ use crate::batch::{Batch, Turn};
 use crate::collection::Collection;
 use crate::failure::Result;
 use crate::reply::Reply;
-use crate::request::{Request, is_generic};
+use crate::request::Request;
 use crate::service::Service;
 use crate::session::Session;
+use crate::wire::document::elements;
 
 /// Answers a `find` that asks for one document by its `_id` and for nothing else; none if it is not
 /// such a one.
@@ -37,12 +38,13 @@ pub(crate) async fn find(
     };
     let item = transaction.read(&container, &locator).await?;
     session.spent(transaction.meter());
-    let mut batch = Batch::new();
-    if let Some(item) = item {
-        batch.push_raw(&item.body);
+    let body = item.as_ref().map(|item| &item.body);
+    let mut batch = Batch::with_room(Turn::First, body.map_or(0, |body| body.len()));
+    if let Some(body) = body {
+        batch.push_raw(body);
     }
-    let namespace = format!("{}.{name}", request.database);
-    Ok(Some(batch.reply(Turn::First, 0, &namespace)?.into()))
+    let namespace = [request.database, ".", name].concat();
+    Ok(Some(batch.reply(0, &namespace)?.into()))
 }
 
 /// The collection and the `_id` of a `find` by that alone.
@@ -57,14 +59,11 @@ fn simple_find<'a>(request: &Request<'a>) -> Result<Option<(&'a str, Bson)>> {
         return Ok(None);
     }
     let mut id = None;
-    for element in request.body.iter_elements().skip(1) {
-        let element = element?;
-        let value = element.value()?;
-        match (element.key().as_str(), value) {
+    for element in request.arguments().filter(|element| !element.is_generic) {
+        match (element.key, element.value) {
             ("filter", RawBsonRef::Document(filter)) => id = only_id(filter)?,
             ("limit" | "batchSize", RawBsonRef::Int32(1..) | RawBsonRef::Int64(1..))
             | ("singleBatch", RawBsonRef::Boolean(_)) => {}
-            (key, _) if is_generic(key) => {}
             _ => return Ok(None),
         }
     }
@@ -73,15 +72,11 @@ fn simple_find<'a>(request: &Request<'a>) -> Result<Option<(&'a str, Bson)>> {
 
 /// The value of a filter that is nothing but `{ _id: value }`.
 pub(crate) fn only_id(filter: &RawDocument) -> Result<Option<Bson>> {
-    let mut elements = filter.iter_elements();
-    let (Some(element), None) = (elements.next(), elements.next()) else {
+    let mut elements = elements(filter);
+    let (Some(("_id", value)), None) = (elements.next(), elements.next()) else {
         return Ok(None);
     };
-    let element = element?;
-    if element.key().as_str() != "_id" {
-        return Ok(None);
-    }
-    let value = match element.value()? {
+    let value = match value {
         // These may be operators or patterns, or are compared in other ways.
         RawBsonRef::Document(_)
         | RawBsonRef::Array(_)

@@ -107,9 +107,14 @@ async fn find(service: &Service, session: &mut Session, request: &Request<'_>) -
         query(service, &fields, None)?;
         drop(reader);
         scope.succeed();
+<<<<<<< HEAD
         return Ok(Batch::new()
             .read_at(scope.at())
             .reply(Turn::First, 0, &namespace.to_string())?
+=======
+        return Ok(Batch::new(Turn::First)
+            .reply(0, &namespace.to_string())?
+>>>>>>> main
             .into());
     };
     if target.collection.view.is_some() {
@@ -130,7 +135,7 @@ async fn find(service: &Service, session: &mut Session, request: &Request<'_>) -
         held_back: None,
         is_tailable: delivery.tail.is_some(),
     };
-    let mut batch = Batch::new();
+    let mut batch = Batch::new(Turn::First);
     let done = rows
         .fill(&service.data, &mut reader, &mut batch, delivery.batch_size)
         .await?;
@@ -148,8 +153,12 @@ async fn find(service: &Service, session: &mut Session, request: &Request<'_>) -
     } else {
         0
     };
+<<<<<<< HEAD
     let batch = batch.read_at(scope.at());
     Ok(batch.reply(Turn::First, id, &namespace.to_string())?.into())
+=======
+    Ok(batch.reply(id, &namespace.to_string())?.into())
+>>>>>>> main
 }
 
 /// The cursor over what a first batch has left.

@@ -11,7 +11,7 @@ use crate::failure::{Failure, Result};
 use crate::fields::{BOOL, DOCUMENT, Field, Fields, STRING, optional};
 use crate::parameters::{self, CURSOR_TIMEOUT_MS, Parameter, TRANSACTION_LIFETIME_S};
 use crate::reply::Reply;
-use crate::request::{Request, is_generic};
+use crate::request::Request;
 use crate::service::Service;
 use crate::session::Session;
 use crate::sharding::{config, rows};
@@ -78,9 +78,8 @@ async fn get(service: &Service, _: &mut Session, request: &Request<'_>) -> Resul
     if all {
         asked.extend(parameters::all());
     } else {
-        for element in request.body.iter_elements().skip(1) {
-            asked.extend(parameters::find(element?.key().as_str()));
-        }
+        let named = request.arguments();
+        asked.extend(named.filter_map(|element| parameters::find(element.key)));
     }
     let mut reply = Document::new();
     for parameter in asked.into_iter().filter(|parameter| shown_at(parameter)) {
@@ -102,10 +101,9 @@ async fn get(service: &Service, _: &mut Session, request: &Request<'_>) -> Resul
 
 async fn set(service: &Service, _: &mut Session, request: &Request<'_>) -> Result<Reply> {
     let mut changes: Vec<(&'static Parameter, Bson)> = Vec::new();
-    for element in request.body.iter_elements().skip(1) {
-        let element = element?;
-        let name = element.key().as_str();
-        if is_generic(name) && !name.starts_with("$log") {
+    for element in request.arguments() {
+        let name = element.key;
+        if element.is_generic && !name.starts_with("$log") {
             continue;
         }
         let Some(parameter) = parameters::find(name) else {
@@ -116,7 +114,7 @@ async fn set(service: &Service, _: &mut Session, request: &Request<'_>) -> Resul
             let message = format!("Duplicate parameter: {name}");
             return Err(bad_value(message).into());
         }
-        changes.push((parameter, Bson::try_from(element.value()?)?));
+        changes.push((parameter, Bson::try_from(element.value)?));
     }
     let Some((first, _)) = changes.first() else {
         let message = "no option found to set, use help:true to see options ";

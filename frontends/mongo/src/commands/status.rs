@@ -3,7 +3,7 @@
 use std::sync::atomic::Ordering;
 
 use bson::spec::ElementType;
-use bson::{Bson, DateTime, Document, RawBsonRef, RawDocument, doc};
+use bson::{Bson, DateTime, Document, RawBsonRef, doc};
 use tessera_mongo_language::error::{Code, bad_value};
 
 use super::server::MONGODB_VERSION;
@@ -14,7 +14,7 @@ use crate::failure::{Failure, Result};
 use crate::fields::{BOOL_OR_NUMBER, Field, Fields, exact, float, optional, truth, wrong_type};
 use crate::operation::Seen;
 use crate::reply::Reply;
-use crate::request::{Request, is_generic};
+use crate::request::Request;
 use crate::service::Service;
 use crate::session::Session;
 use crate::system;
@@ -149,41 +149,33 @@ async fn server_status(service: &Service, _: &mut Session, request: &Request<'_>
             "readOnly": false,
         },
     };
-    choose_sections(&mut status, request.body)?;
+    choose_sections(&mut status, request);
     Ok(status.into())
 }
 
 /// Leaves out the sections that the client does not want; those before `asserts` are always there.
-fn choose_sections(status: &mut Document, body: &RawDocument) -> Result<()> {
-    for element in body.iter_elements().skip(1) {
-        let element = element?;
-        let name = element.key().as_str();
-        let unwanted = match element.value()? {
+fn choose_sections(status: &mut Document, request: &Request<'_>) {
+    for section in request.arguments().filter(|element| !element.is_generic) {
+        let unwanted = match section.value {
             RawBsonRef::Null => true,
             value => truth(value) == Some(false),
         };
-        if unwanted && !is_generic(name) {
-            status.remove(name);
+        if unwanted {
+            status.remove(section.key);
         }
     }
-    Ok(())
 }
-
-const CURRENT_OP: &[&str] = &["$ownOps", "$all", "$truncateOps"];
 
 async fn current_op(service: &Service, session: &Session, request: &Request<'_>) -> Result<Reply> {
     let (mut own, mut all) = (false, false);
     let mut filter = Document::new();
-    for element in request.body.iter_elements().skip(1) {
-        let element = element?;
-        let name = element.key().as_str();
-        let value = element.value()?;
-        match name {
-            "$ownOps" => own = truth(value).unwrap_or(false),
-            "$all" => all = truth(value).unwrap_or(false),
-            _ if CURRENT_OP.contains(&name) || is_generic(name) => {}
-            _ => {
-                filter.insert(name, Bson::try_from(value)?);
+    for element in request.arguments() {
+        match element.key {
+            "$ownOps" => own = truth(element.value).unwrap_or(false),
+            "$all" => all = truth(element.value).unwrap_or(false),
+            _ if element.is_generic => {}
+            name => {
+                filter.insert(name, Bson::try_from(element.value)?);
             }
         }
     }

@@ -2,6 +2,7 @@
 //! that were asked for.
 
 pub(crate) mod computed;
+pub(crate) mod partial;
 pub(crate) mod query;
 pub(crate) mod scanner;
 
@@ -23,6 +24,7 @@ use crate::batch::{Batch, encode};
 use crate::collection::Namespace;
 use crate::cursor::Rows;
 use crate::data::Data;
+use crate::execute::partial::Looked;
 use crate::execute::query::Query;
 use crate::execute::scanner::{Counts, Found, Scanner};
 use crate::failure::Result;
@@ -41,7 +43,7 @@ const SORT_BYTES_WITH_DISK: usize = 1024 * 1024 * 1024;
 pub(crate) struct Row {
     /// What is stored; none if the answer was made from an index entry.
     pub(crate) item: Option<Item>,
-    /// The document, if it had to be read.
+    /// The document, if it was made from an index entry.
     pub(crate) document: Option<Document>,
     /// Where in an array the filter matched.
     pub(crate) position: Option<usize>,
@@ -191,6 +193,7 @@ impl Execution {
         let Some(pattern) = &query.sort else {
             return Ok(());
         };
+        let looked_at = Looked::by_sort(pattern);
         let kept = query
             .limit
             .map(|limit| clamp(limit.saturating_add(query.skip)));
@@ -198,19 +201,15 @@ impl Execution {
         let mut bytes = 0usize;
         while !self.scanner.is_done() {
             for found in self.scanner.page(transaction, container, MAX_PAGE).await? {
-                let Some(mut row) = examine(&query, found)? else {
+                let Some(row) = examine(&query, found)? else {
                     continue;
                 };
                 let document = match (&row.document, &row.item) {
                     (Some(document), _) => Cow::Borrowed(document),
-                    (None, Some(item)) => Cow::Owned(decode(&item.body)?),
+                    (None, Some(item)) => Cow::Owned(looked_at.of(&item.body)?),
                     (None, None) => continue,
                 };
                 let key = pattern.key(&document)?;
-                // A document that can be read again is not kept twice.
-                if row.item.is_some() {
-                    row.document = None;
-                }
                 bytes += row.bytes();
                 rows.push((key, row));
             }
@@ -289,32 +288,36 @@ fn examine(query: &Query, found: Found) -> Result<Option<Row>> {
             position: None,
         }));
     }
-    let document = match (document, &item) {
-        (Some(document), _) => document,
-        (None, Some(item)) => decode(&item.body)?,
+    // What is read of a stored document for the filter is not all of it.
+    let looked_at = match (&document, &item) {
+        (Some(document), _) => Cow::Borrowed(document),
+        (None, Some(item)) => Cow::Owned(query.filter_looks_at.of(&item.body)?),
         (None, None) => return Ok(None),
     };
     let position = if query.needs_position {
-        match query.filter.matches_with_position(&document)? {
+        match query.filter.matches_with_position(&looked_at)? {
             None => return Ok(None),
             Some(position) => position,
         }
-    } else if query.filter.matches(&document)? {
+    } else if query.filter.matches(&looked_at)? {
         None
     } else {
         return Ok(None);
     };
     Ok(Some(Row {
         item,
-        document: Some(document),
+        document,
         position,
     }))
 }
 
 /// A stored document.
 pub(crate) fn decode(body: &[u8]) -> Result<Document> {
-    let damaged = |_| Error::new(Code::INTERNAL_ERROR, "a stored document is damaged");
-    Ok(Document::from_reader(body).map_err(damaged)?)
+    Ok(Document::from_reader(body).map_err(|_| damaged())?)
+}
+
+fn damaged() -> Error {
+    Error::new(Code::INTERNAL_ERROR, "a stored document is damaged")
 }
 
 fn check_sort_bytes(query: &Query, bytes: usize) -> Result<()> {

@@ -12,6 +12,7 @@ use tessera_mongo_language::projection::Projection;
 use tessera_mongo_language::sort::SortPattern;
 
 use crate::collection::Collection;
+use crate::execute::partial::Looked;
 use crate::failure::Result;
 use crate::plan::choose::{Planner, Wanted};
 use crate::plan::{Hint, Plan, predicate};
@@ -21,6 +22,8 @@ use crate::plan::{Hint, Plan, predicate};
 pub(crate) struct Query {
     pub(crate) filter: Filter,
     pub(crate) filter_document: Document,
+    /// What of a document that filter looks at.
+    pub(crate) filter_looks_at: Looked,
     pub(crate) sort: Option<SortPattern>,
     pub(crate) sort_document: Document,
     pub(crate) projection: Option<Projection>,
@@ -44,8 +47,10 @@ pub(crate) struct Query {
 impl Query {
     /// A query by a filter alone.
     pub(crate) fn by_filter(filter: Document, context: Context) -> LanguageResult<Self> {
+        let parsed = Filter::parse(&filter, &context)?;
         Ok(Self {
-            filter: Filter::parse(&filter, &context)?,
+            filter_looks_at: Looked::by_filter(&parsed),
+            filter: parsed,
             filter_document: filter,
             sort: None,
             sort_document: Document::new(),
@@ -63,6 +68,16 @@ impl Query {
             needs_position: false,
             context,
         })
+    }
+
+    /// The same query by another filter.
+    pub(crate) fn with_filter(self, filter: Filter) -> Self {
+        Self {
+            filter_looks_at: Looked::by_filter(&filter),
+            filter_document: filter.to_document(),
+            filter,
+            ..self
+        }
     }
 
     /// The same query in this order. `{ $natural: ±1 }` is the order of reading.

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use tessera_core::Error as CoreError;
 use tessera_core::definition::NewIndex;
 use tessera_core::reading::{PageRequest, Span};
+use tessera_core::rebuild::SchemaSwap;
 use tessera_mongo_language::error::Code;
 
 use crate::collection::{Collection, Namespace};
@@ -16,6 +17,9 @@ use crate::index::{IndexSpec, keys};
 use crate::model::refusal_of;
 use crate::write::duplicate;
 use crate::write::target::Target;
+
+/// How often an index is tried while other servers change the same collection.
+const ATTEMPTS: usize = 20;
 
 /// Documents that are looked at to say which value is there twice.
 const MAX_SEARCHED: usize = 100_000;
@@ -35,58 +39,71 @@ pub(crate) async fn build(data: &Data, namespace: &Namespace, specs: Vec<IndexSp
 }
 
 async fn build_one(data: &Data, namespace: &Namespace, spec: IndexSpec) -> Result<()> {
-    let mut collection = current(data, namespace).await?;
-    collection.indexes.retain(|index| index.name != spec.name);
-    let without = collection.encode()?;
     let new = NewIndex {
         name: spec.name.clone(),
         unique: spec.unique,
     };
     let spec = Arc::new(spec);
-    collection.indexes.push(Arc::clone(&spec));
-    let schema = collection.encode()?;
-    let created = data
-        .store
-        .create_index(&namespace.container, &new, Some(schema))
-        .await;
-    let failure = match created {
-        Ok(_) => return Ok(()),
-        Err(CoreError::DuplicateValue { .. }) => twice(data, namespace, &spec).await?,
-        Err(CoreError::Rejected(text)) => refusal_of(&text).into(),
-        Err(error) => return Err(error.into()),
-    };
-    data.store
-        .alter_schema(&namespace.container, move |_| Ok(without.clone()))
-        .await?;
-    Err(failure)
+    let container = &namespace.container;
+    for _ in 0..ATTEMPTS {
+        let schema = changed(data, namespace, |collection| {
+            collection.indexes.retain(|index| index.name != spec.name);
+            collection.indexes.push(Arc::clone(&spec));
+        });
+        let schema = Some(schema.await?);
+        return match data.store.create_index(container, &new, schema).await {
+            Ok(_) => Ok(()),
+            Err(CoreError::Conflict) => continue,
+            Err(CoreError::DuplicateValue { .. }) => Err(twice(data, namespace, &spec).await?),
+            Err(CoreError::Rejected(text)) => Err(refusal_of(&text).into()),
+            Err(error) => Err(error.into()),
+        };
+    }
+    Err(CoreError::Conflict.into())
 }
 
 /// Drops indexes by name.
 pub(crate) async fn drop(data: &Data, namespace: &Namespace, names: &[String]) -> Result<()> {
     for name in names {
-        let mut collection = current(data, namespace).await?;
-        collection.indexes.retain(|index| index.name != *name);
-        let schema = collection.encode()?;
-        match data
-            .store
-            .drop_index(&namespace.container, name, Some(schema))
-            .await
-        {
-            Ok(_) | Err(CoreError::NotFound(_)) => {}
-            Err(error) => return Err(error.into()),
-        }
+        drop_one(data, namespace, name).await?;
     }
     Ok(())
 }
 
-async fn current(data: &Data, namespace: &Namespace) -> Result<Collection> {
+async fn drop_one(data: &Data, namespace: &Namespace, name: &str) -> Result<()> {
+    let container = &namespace.container;
+    for _ in 0..ATTEMPTS {
+        let schema = changed(data, namespace, |collection| {
+            collection.indexes.retain(|index| index.name != name);
+        });
+        let schema = Some(schema.await?);
+        return match data.store.drop_index(container, name, schema).await {
+            Ok(_) | Err(CoreError::NotFound(_)) => Ok(()),
+            Err(CoreError::Conflict) => continue,
+            Err(error) => Err(error.into()),
+        };
+    }
+    Err(CoreError::Conflict.into())
+}
+
+/// The schema of a collection after a change, for whoever finds the same one still there.
+async fn changed(
+    data: &Data,
+    namespace: &Namespace,
+    change: impl FnOnce(&mut Collection),
+) -> Result<SchemaSwap> {
     let mut transaction = data.store.begin().await?;
     let target = Target::find(data, &mut transaction, namespace).await?;
     let Some(target) = target else {
         let message = format!("ns does not exist: {namespace}");
         return Err(Failure::new(Code::NAMESPACE_NOT_FOUND, message));
     };
-    Ok((*target.collection).clone())
+    let mut collection = (*target.collection).clone();
+    change(&mut collection);
+    Ok(SchemaSwap {
+        from: target.container.definition.schema.clone(),
+        to: collection.encode()?,
+    })
 }
 
 /// Says which value two documents have.

@@ -1,7 +1,11 @@
 //! Checks that bytes are a BSON document, down to the last nested value, without making anything of
-//! them. What passes can be read by the `bson` crate without an error or a panic.
+//! them. What passes can be read by the `bson` crate without an error or a panic, and by
+//! [`elements`] without looking at it so closely again.
 
-use super::{Malformed, take, take_cstring, take_i32};
+use bson::oid::ObjectId;
+use bson::{DateTime, RawBsonRef, RawDocument};
+
+use super::{Malformed, take, take_cstring, take_i32, take_to_zero};
 
 /// How deep documents may be nested: 200 levels within a field of a command. Deeper ones are
 /// refused by MongoDB too.
@@ -114,10 +118,113 @@ fn check_binary(input: &mut &[u8]) -> Result<(), Malformed> {
     Ok(())
 }
 
+/// The fields of a document that was checked. The `bson` crate checks again whatever it reads,
+/// which takes longer than anything else that a short request needs.
+pub(crate) fn elements(document: &RawDocument) -> Elements<'_> {
+    let bytes = document.as_bytes();
+    Elements {
+        document,
+        rest: bytes.get(4..bytes.len() - 1).unwrap_or_default(),
+    }
+}
+
+/// Of a document that was checked, the fields of these names.
+pub(crate) fn elements_among<'a>(
+    document: &'a RawDocument,
+    names: &[String],
+) -> impl Iterator<Item = (&'a str, RawBsonRef<'a>)> {
+    let mut all = elements(document);
+    std::iter::from_fn(move || {
+        loop {
+            let mut rest = all.rest;
+            let (kind, named) = rest.split_first()?;
+            rest = named;
+            let key = take_to_zero(&mut rest)?;
+            if names.iter().any(|name| name.as_bytes() == key) {
+                return all.next();
+            }
+            skip_value(*kind, &mut rest)?;
+            all.rest = rest;
+        }
+    })
+}
+
+/// Skips a value that was checked.
+fn skip_value(kind: u8, input: &mut &[u8]) -> Option<()> {
+    let length = match kind {
+        0x0a | 0x06 | 0xff | 0x7f => 0,
+        0x08 => 1,
+        0x10 => 4,
+        0x01 | 0x09 | 0x11 | 0x12 => 8,
+        0x07 => 12,
+        0x13 => 16,
+        0x03 | 0x04 | 0x0f => return take_sized(input).map(|_| ()),
+        0x02 | 0x0d | 0x0e => usize::try_from(take_i32(input)?).ok()?,
+        0x05 => usize::try_from(take_i32(input)?).ok()? + 1,
+        _ => return check_value(kind, input, 1).ok(),
+    };
+    take(input, length).map(|_| ())
+}
+
+/// Reads one field after the other.
+pub(crate) struct Elements<'a> {
+    document: &'a RawDocument,
+    rest: &'a [u8],
+}
+
+impl<'a> Iterator for Elements<'a> {
+    type Item = (&'a str, RawBsonRef<'a>);
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let (kind, rest) = self.rest.split_first()?;
+        self.rest = rest;
+        let key = take_cstring(&mut self.rest)?;
+        let value = match usual_value(*kind, &mut self.rest) {
+            Some(value) => value,
+            None => {
+                // It was checked, so that this only finds where it ends.
+                check_value(*kind, &mut self.rest, 1).ok()?;
+                self.document.get(key).ok()??
+            }
+        };
+        Some((key, value))
+    }
+}
+
+/// A value of one of the types that commands are made of; nothing is taken if it is of another.
+fn usual_value<'a>(kind: u8, input: &mut &'a [u8]) -> Option<RawBsonRef<'a>> {
+    Some(match kind {
+        0x01 => RawBsonRef::Double(f64::from_le_bytes(take_chunk(input)?)),
+        0x02 => {
+            let length = usize::try_from(take_i32(input)?).ok()?;
+            let (_, text) = take(input, length)?.split_last()?;
+            RawBsonRef::String(std::str::from_utf8(text).ok()?)
+        }
+        0x03 => RawBsonRef::Document(RawDocument::from_bytes(take_sized(input)?).ok()?),
+        0x07 => RawBsonRef::ObjectId(ObjectId::from_bytes(take_chunk(input)?)),
+        0x08 => RawBsonRef::Boolean(take(input, 1)? == [1]),
+        0x09 => {
+            let millis = i64::from_le_bytes(take_chunk(input)?);
+            RawBsonRef::DateTime(DateTime::from_millis(millis))
+        }
+        0x0a => RawBsonRef::Null,
+        0x10 => RawBsonRef::Int32(take_i32(input)?),
+        0x12 => RawBsonRef::Int64(i64::from_le_bytes(take_chunk(input)?)),
+        _ => return None,
+    })
+}
+
+/// Takes as many bytes as there is room for.
+fn take_chunk<const SIZE: usize>(input: &mut &[u8]) -> Option<[u8; SIZE]> {
+    let (chunk, rest) = input.split_first_chunk()?;
+    *input = rest;
+    Some(*chunk)
+}
+
 #[cfg(test)]
 mod tests {
     use bson::spec::BinarySubtype;
-    use bson::{Bson, RawDocument, doc};
+    use bson::{Bson, doc};
     use proptest::prelude::*;
 
     use super::*;
@@ -141,8 +248,8 @@ mod tests {
         let document = doc! {
             "double": 1.5, "string": "text", "document": { "a": 1 }, "array": [1, "b"],
             "binary": binary(BinarySubtype::Generic), "old": binary(BinarySubtype::BinaryOld),
-            "undefined": Bson::Undefined, "id": bson::oid::ObjectId::new(), "bool": true,
-            "date": bson::DateTime::from_millis(1), "null": Bson::Null,
+            "undefined": Bson::Undefined, "id": ObjectId::new(), "bool": true,
+            "date": DateTime::from_millis(1), "null": Bson::Null,
             "regex": regex,
             "code": Bson::JavaScriptCode("f".into()), "symbol": Bson::Symbol("s".into()),
             "scope": Bson::JavaScriptCodeWithScope(scope), "int": 1,
@@ -169,6 +276,21 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn elements_are_what_the_crate_reads() {
+        let bytes = every_type();
+        let document = RawDocument::from_bytes(&bytes).unwrap();
+        let read: Vec<_> = elements(document).collect();
+        let expected: Vec<_> = document
+            .iter_elements()
+            .map(|element| element.unwrap())
+            .map(|element| (element.key().as_str(), element.value().unwrap()))
+            .collect();
+        assert_eq!(format!("{read:?}"), format!("{expected:?}"));
+        assert_eq!(read.len(), 21);
+        assert_eq!(elements(&bson::RawDocumentBuf::new()).count(), 0);
     }
 
     #[test]

@@ -54,10 +54,15 @@ fn take_i32(input: &mut &[u8]) -> Option<i32> {
 
 /// Takes a text that ends with a zero off the front.
 fn take_cstring<'a>(input: &mut &'a [u8]) -> Option<&'a str> {
+    std::str::from_utf8(take_to_zero(input)?).ok()
+}
+
+/// Takes the bytes before a zero, and the zero, off the front.
+fn take_to_zero<'a>(input: &mut &'a [u8]) -> Option<&'a [u8]> {
     let end = input.iter().position(|byte| *byte == 0)?;
-    let text = take(input, end)?;
+    let taken = take(input, end)?;
     take(input, 1)?;
-    std::str::from_utf8(text).ok()
+    Some(taken)
 }
 
 /// Takes a document off the front, checked to its last byte.

@@ -1,6 +1,13 @@
 //! Throughput as clients of Cosmos DB provision it, and what happens beyond it.
 
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
 use bson::doc;
+use tessera_core::Store;
+use tessera_core::memory::MemoryEngine;
+use tessera_core::store::StoreOptions;
+use tessera_mongo::MongoConfig;
 
 use crate::client::Service;
 
@@ -142,4 +149,51 @@ async fn the_collections_of_a_database_share_its_throughput() {
     client.must("shop", doc! { "dropDatabase": 1 }).await;
     let shown = client.must("shop", show).await;
     assert!(!shown.contains_key("provisionedThroughput"), "{shown}");
+}
+
+#[tokio::test]
+async fn who_waits_for_throughput_waits_no_longer_than_was_said() {
+    let mut options = StoreOptions::default();
+    options.throttling.patience = Duration::from_secs(60);
+    let store = Store::open(Arc::new(MemoryEngine::new()), options).await;
+    let service = Service::over(store.unwrap(), MongoConfig::default());
+    let mut client = service.connect();
+    let create = doc! {
+        "customAction": "CreateCollection", "collection": "c", "offerThroughput": 400,
+    };
+    client.must("shop", create).await;
+    // More than two seconds have.
+    let documents: Vec<_> = (0..200).map(|number| doc! { "_id": number }).collect();
+    let insert = doc! { "insert": "c", "documents": documents };
+    client.must("shop", insert).await;
+    let began = Instant::now();
+    for command in [
+        doc! { "find": "c", "filter": { "_id": 7 }, "maxTimeMS": 50 },
+        doc! { "insert": "c", "documents": [{ "_id": "late" }], "maxTimeMS": 50 },
+        doc! { "count": "c", "query": { "_id": 7 }, "maxTimeMS": 50 },
+    ] {
+        let late = client.run("shop", command.clone()).await;
+        assert_eq!(late.get_i32("code").ok(), Some(50), "{command}: {late}");
+        assert_eq!(late.get_str("codeName").ok(), Some("MaxTimeMSExpired"));
+    }
+    assert!(
+        began.elapsed() < Duration::from_secs(1),
+        "{:?}",
+        began.elapsed()
+    );
+    let patient = doc! { "find": "c", "filter": { "_id": "late" } };
+    let found = client.must("shop", patient).await;
+    assert!(
+        began.elapsed() > Duration::from_secs(1),
+        "{:?}",
+        began.elapsed()
+    );
+    let batch = found
+        .get_document("cursor")
+        .unwrap()
+        .get_array("firstBatch");
+    assert!(
+        batch.unwrap().is_empty(),
+        "what was given up is not done: {found}"
+    );
 }

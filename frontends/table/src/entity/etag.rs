@@ -1,6 +1,7 @@
 //! The tag of one version of an entity: its time, in quotes.
 
 use std::fmt;
+use std::ops::Range;
 
 use percent_encoding::percent_decode_str;
 
@@ -18,6 +19,9 @@ impl fmt::Display for Etag {
     }
 }
 
+/// Where the colons of a time stand: behind the hour and behind the minute.
+const COLONS: [usize; 2] = [13, 16];
+
 /// The tag of a version, for a header.
 pub(crate) fn etag(version: DateTime) -> String {
     let mut tag = String::with_capacity(2 * LENGTH);
@@ -27,14 +31,21 @@ pub(crate) fn etag(version: DateTime) -> String {
 }
 
 fn put_etag(out: &mut impl fmt::Write, version: DateTime) -> fmt::Result {
-    out.write_str("W/\"datetime'")?;
-    for (index, part) in version.text(&mut [0; LENGTH]).split(':').enumerate() {
-        if index > 0 {
-            out.write_str("%3A")?;
-        }
-        out.write_str(part)?;
+    let (mut buffer, [hour, minute]) = ([0; LENGTH], COLONS);
+    let text = version.text(&mut buffer);
+    let part = |range: Range<usize>| text.get(range).unwrap_or_default();
+    for text in [
+        "W/\"datetime'",
+        part(0..hour),
+        "%3A",
+        part(hour + 1..minute),
+        "%3A",
+        part(minute + 1..LENGTH),
+        "'\"",
+    ] {
+        out.write_str(text)?;
     }
-    out.write_str("'\"")
+    Ok(())
 }
 
 /// Reads a tag that a client sent. A weak tag that names no time is well formed, and the tag of

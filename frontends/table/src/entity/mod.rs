@@ -28,5 +28,5 @@ pub(crate) use link::{EntityLink, TableLink};
 pub(crate) use stored::{Stored, encode, merge};
 pub(crate) use validate::Limits;
 pub(crate) use value::{EdmType, Value};
-pub(crate) use view::{EntityView, Select};
+pub(crate) use view::{EntityView, PARTITION_KEY, ROW_KEY, Select};
 pub(crate) use writer::{Origin, Writer};

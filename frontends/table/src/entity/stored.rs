@@ -144,7 +144,7 @@ fn take_property<'a>(rest: &mut &'a [u8]) -> Option<(&'a str, Value<'a>)> {
     let [tag] = take(rest)?;
     let name = str::from_utf8(take_bytes(rest)?).ok()?;
     let value = match tag {
-        STRING => Value::String(Cow::Borrowed(str::from_utf8(take_bytes(rest)?).ok()?)),
+        STRING => Value::String(Cow::Borrowed(long_text(take_bytes(rest)?)?)),
         INT32 => Value::Int32(i32::from_le_bytes(take(rest)?)),
         INT64 => Value::Int64(i64::from_le_bytes(take(rest)?)),
         DOUBLE => Value::Double(f64::from_le_bytes(take(rest)?)),
@@ -161,6 +161,11 @@ fn take_property<'a>(rest: &mut &'a [u8]) -> Option<(&'a str, Value<'a>)> {
         _ => return None,
     };
     Some((name, value))
+}
+
+/// Text that may be long: it is checked many bytes at a time.
+fn long_text(bytes: &[u8]) -> Option<&str> {
+    simdutf8::basic::from_utf8(bytes).ok()
 }
 
 fn take<const N: usize>(rest: &mut &[u8]) -> Option<[u8; N]> {

@@ -9,8 +9,8 @@ use crate::error::{Code, Result};
 /// As many as an entity can have, its keys and its time among them.
 const SELECTED_MAX: usize = 255;
 
-pub(super) const PARTITION_KEY: &str = "PartitionKey";
-pub(super) const ROW_KEY: &str = "RowKey";
+pub(crate) const PARTITION_KEY: &str = "PartitionKey";
+pub(crate) const ROW_KEY: &str = "RowKey";
 pub(super) const TIMESTAMP: &str = "Timestamp";
 
 /// An entity to send.

@@ -42,7 +42,11 @@ fn login(options: &Options) -> Arc<dyn SaslAuthenticatorProvider + Send + Sync> 
 
 async fn walk(options: Options) -> Result<Report, Failure> {
     let mut report = Report::default();
-    for compression in [Compression::None, Compression::Lz4] {
+    for (setting, compression) in [
+        ("without compression", Compression::None),
+        ("with lz4", Compression::Lz4),
+    ] {
+        report.setting(setting);
         if let Some(certificate) = &options.certificate {
             let name = "127.0.0.1".try_into()?;
             let config = NodeRustlsConfigBuilder::new(name, Arc::new(trust(certificate)?))
@@ -102,6 +106,7 @@ where
     C: ConnectionManager<T> + Send + Sync + 'static,
     B: LoadBalancingStrategy<T, C> + Send + Sync + 'static,
 {
+    report.area("keys");
     for create in [
         "CREATE TABLE single (id int PRIMARY KEY, v int)",
         "CREATE TABLE compound (p int, c int, v int, PRIMARY KEY (p, c)) \
@@ -148,6 +153,7 @@ where
         numbers(session.query(select).await?),
     );
 
+    report.area("paging");
     let mut pager = session.paged(3);
     let mut pager = pager.query("SELECT id FROM single");
     let mut ids: Vec<i32> = Vec::new();
@@ -166,6 +172,7 @@ where
         Ok::<_, Failure>(ids),
     );
 
+    report.area("statements");
     let batch = BatchQueryBuilder::new()
         .add_query(
             "UPDATE single SET v = ? WHERE id = ?",

@@ -67,6 +67,7 @@ fn code(error: &Error) -> Option<i32> {
 }
 
 async fn documents(database: &Database, report: &mut Report) -> Result<()> {
+    report.area("documents");
     let all: Collection<Document> = database.collection("documents");
     let inserted = all.insert_one(doc! { "_id": 1, "n": 1 }).await;
     report.check(
@@ -144,6 +145,7 @@ async fn documents(database: &Database, report: &mut Report) -> Result<()> {
 }
 
 async fn cursors(database: &Database, report: &mut Report) -> Result<()> {
+    report.area("cursors");
     let all: Collection<Document> = database.collection("cursors");
     all.insert_many((0..250).map(|n| doc! { "_id": n, "even": n % 2 == 0 }))
         .await?;
@@ -209,6 +211,7 @@ async fn cursors(database: &Database, report: &mut Report) -> Result<()> {
 }
 
 async fn indexes(database: &Database, report: &mut Report) -> Result<()> {
+    report.area("indexes");
     let all: Collection<Document> = database.collection("indexes");
     let unique = IndexOptions::builder().unique(true).build();
     let model = IndexModel::builder()
@@ -260,6 +263,7 @@ async fn transfer(accounts: &Collection<Document>, session: &mut ClientSession) 
 }
 
 async fn transactions(client: &Client, database: &Database, report: &mut Report) -> Result<()> {
+    report.area("transactions");
     let accounts: Collection<Document> = database.collection("accounts");
     let opened = [doc! { "_id": "a", "n": 10 }, doc! { "_id": "b", "n": 0 }];
     accounts.insert_many(opened).await?;
@@ -307,6 +311,7 @@ async fn transactions(client: &Client, database: &Database, report: &mut Report)
 }
 
 async fn sharding(client: &Client, database: &Database, report: &mut Report) -> Result<()> {
+    report.area("sharding");
     let namespace = format!("{}.people", database.name());
     let answer = client
         .database("admin")

@@ -71,6 +71,7 @@ fn numbers(result: QueryResult) -> Result<Vec<i32>, Failure> {
 
 /// The three designs of a primary key.
 async fn keys(session: &Session, report: &mut Report) -> Result<(), Failure> {
+    report.area("keys");
     for create in [
         "CREATE TABLE single (id int PRIMARY KEY, v int)",
         "CREATE TABLE compound (p int, c int, v int, PRIMARY KEY (p, c)) \
@@ -127,6 +128,7 @@ async fn keys(session: &Session, report: &mut Report) -> Result<(), Failure> {
 
 /// Values that go to the server and come back.
 async fn values(session: &Session, report: &mut Report) -> Result<(), Failure> {
+    report.area("values");
     let create = "CREATE TABLE values (id int PRIMARY KEY, t text, b blob, d double, l list<int>, \
                   s set<text>, m map<text, bigint>, moment timestamp, span duration, \
                   pair tuple<int, text>)";
@@ -208,6 +210,7 @@ async fn values(session: &Session, report: &mut Report) -> Result<(), Failure> {
 }
 
 async fn pages(session: &Session, report: &mut Report) -> Result<(), Failure> {
+    report.area("paging");
     session
         .query_unpaged("CREATE TABLE pages (id int PRIMARY KEY)", ())
         .await?;
@@ -244,6 +247,7 @@ async fn pages(session: &Session, report: &mut Report) -> Result<(), Failure> {
 }
 
 async fn changes(session: &Session, report: &mut Report) -> Result<(), Failure> {
+    report.area("statements");
     let applied = |result: QueryResult| -> Result<bool, Failure> {
         let rows = result.into_rows_result()?;
         let row = rows.first_row::<scylla::value::Row>()?;
@@ -299,6 +303,7 @@ async fn changes(session: &Session, report: &mut Report) -> Result<(), Failure> 
 }
 
 async fn refusals(session: &Session, report: &mut Report) -> Result<(), Failure> {
+    report.area("statements");
     let refusal = |error: &ExecutionError| match error {
         ExecutionError::LastAttemptError(RequestAttemptError::DbError(error, _)) => {
             Some(error.clone())
@@ -330,6 +335,7 @@ async fn compressions(
     keyspace: &str,
     report: &mut Report,
 ) -> Result<(), Failure> {
+    report.area("connection");
     for (name, compression) in [("lz4", Compression::Lz4), ("snappy", Compression::Snappy)] {
         let session = connect(options, Some(compression)).await?;
         let select = format!("SELECT v FROM {keyspace}.single WHERE id = 3");

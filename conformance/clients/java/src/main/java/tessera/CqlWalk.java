@@ -76,6 +76,7 @@ public final class CqlWalk {
   }
 
   private static void keys(CqlSession session, String name, Report report) {
+    report.area("keys");
     session.execute("CREATE TABLE single (id int PRIMARY KEY, v int)");
     session.execute(
         "CREATE TABLE compound (p int, c int, v int, PRIMARY KEY (p, c))"
@@ -123,6 +124,7 @@ public final class CqlWalk {
   }
 
   private static void values(CqlSession session, String name, Report report) {
+    report.area("values");
     session.execute(
         "CREATE TABLE \"values\" (id int PRIMARY KEY, t text, d double, l list<int>,"
             + " m map<text, bigint>, moment timestamp, span duration, n varint)");
@@ -153,6 +155,7 @@ public final class CqlWalk {
   }
 
   private static void changes(CqlSession session, String name, Report report) {
+    report.area("statements");
     report.check(
         name + "a condition that does not hold",
         false,

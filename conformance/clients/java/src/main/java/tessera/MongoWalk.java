@@ -39,6 +39,7 @@ public final class MongoWalk {
   }
 
   private static void documents(MongoDatabase database, Report report) {
+    report.area("documents");
     MongoCollection<Document> all = database.getCollection("documents");
     all.insertOne(new Document("_id", 1).append("n", 1));
     report.refused(
@@ -80,6 +81,7 @@ public final class MongoWalk {
   }
 
   private static void cursors(MongoDatabase database, Report report) {
+    report.area("cursors");
     MongoCollection<Document> all = database.getCollection("cursors");
     all.insertMany(IntStream.range(0, 250).mapToObj(n -> new Document("_id", n)).toList());
     report.check(
@@ -104,6 +106,7 @@ public final class MongoWalk {
   }
 
   private static void transactions(MongoClient client, MongoDatabase database, Report report) {
+    report.area("transactions");
     MongoCollection<Document> accounts = database.getCollection("accounts");
     accounts.insertMany(
         List.of(
@@ -144,6 +147,7 @@ public final class MongoWalk {
   }
 
   private static void sharding(MongoClient client, MongoDatabase database, Report report) {
+    report.area("sharding");
     String namespace = database.getName() + ".people";
     report.check(
         "shardCollection",

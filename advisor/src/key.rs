@@ -2,7 +2,8 @@
 
 use tessera_core::hash::murmur3;
 
-use super::value::{Kind, Scalar};
+use crate::survey::MAX_CANDIDATES;
+use crate::value::{Kind, Scalar};
 
 /// More fields than any API takes for a partition key.
 const MAX_FIELDS: usize = 8;
@@ -12,13 +13,13 @@ const MAX_NAME_CHARS: usize = 60;
 
 /// One candidate: the fields whose values make up the partition key.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct KeyPath {
+pub struct KeyPath {
     fields: Vec<String>,
 }
 
 impl KeyPath {
     /// Reads `FIELD[,FIELD…]`; a dot leads into a nested document.
-    pub(super) fn parse(text: &str) -> Result<Self, String> {
+    pub fn parse(text: &str) -> Result<Self, String> {
         let fields: Vec<String> = text
             .split(',')
             .map(|field| field.trim().to_owned())
@@ -40,12 +41,30 @@ impl KeyPath {
     }
 
     /// A key of one field, whatever its name holds.
-    pub(super) fn of_field(name: String) -> Self {
+    pub fn of_field(name: String) -> Self {
         Self { fields: vec![name] }
     }
 
-    pub(super) fn fields(&self) -> &[String] {
+    /// The fields, in the order of the key.
+    pub fn fields(&self) -> &[String] {
         &self.fields
+    }
+
+    /// Reads several, each once.
+    pub fn parse_all<T: AsRef<str>>(texts: &[T]) -> Result<Vec<Self>, String> {
+        let mut keys: Vec<Self> = Vec::new();
+        for text in texts {
+            let key = Self::parse(text.as_ref())?;
+            if !keys.contains(&key) {
+                keys.push(key);
+            }
+        }
+        if keys.len() > MAX_CANDIDATES {
+            return Err(format!(
+                "at most {MAX_CANDIDATES} keys can be looked at together"
+            ));
+        }
+        Ok(keys)
     }
 }
 
@@ -57,20 +76,20 @@ impl std::fmt::Display for KeyPath {
 
 /// The logical partition that a record falls into.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Key {
+pub(crate) struct Key {
     /// Where on the ring it lies.
-    pub(super) token: i64,
+    pub(crate) token: i64,
     /// Tells it from other keys, also from those with the same bytes but of another type.
-    pub(super) identity: u64,
+    pub(crate) identity: u64,
     /// How long its value is.
-    pub(super) bytes: usize,
+    pub(crate) bytes: usize,
     /// Whether every field had a value.
-    pub(super) is_whole: bool,
+    pub(crate) is_whole: bool,
 }
 
 impl Key {
     /// The key with these values.
-    pub(super) fn of<'a>(mut values: impl Iterator<Item = &'a Scalar> + Clone) -> Self {
+    pub(crate) fn of<'a>(mut values: impl Iterator<Item = &'a Scalar> + Clone) -> Self {
         let mut only = values.clone();
         let token = match (only.next(), only.next()) {
             (Some(value), None) => murmur3::token(value.bytes()),
@@ -91,7 +110,7 @@ impl Key {
     }
 
     /// A key of a stored item, which lies where its front end placed it.
-    pub(super) fn stored(token: i64, partition_key: &[u8]) -> Self {
+    pub(crate) fn stored(token: i64, partition_key: &[u8]) -> Self {
         Self {
             token,
             identity: murmur3::token(partition_key).cast_unsigned(),
@@ -109,7 +128,7 @@ fn scramble(number: u64) -> u64 {
 }
 
 /// The name of the key with these values.
-pub(super) fn name<'a>(values: impl Iterator<Item = &'a Scalar>) -> Box<str> {
+pub(crate) fn name<'a>(values: impl Iterator<Item = &'a Scalar>) -> Box<str> {
     let mut name = String::with_capacity(24);
     for (position, value) in values.enumerate() {
         if position > 0 {
@@ -120,25 +139,8 @@ pub(super) fn name<'a>(values: impl Iterator<Item = &'a Scalar>) -> Box<str> {
     shortened(name)
 }
 
-/// The name of a stored partition key: its text if it is one, otherwise its bytes.
-pub(super) fn stored_name(partition_key: &[u8]) -> Box<str> {
-    let text = str::from_utf8(partition_key).ok();
-    let text = text.filter(|text| !text.chars().any(char::is_control));
-    shortened(text.map_or_else(
-        || format!("0x{}", hexadecimal(partition_key)),
-        |text| format!("{text:?}"),
-    ))
-}
-
-fn hexadecimal(bytes: &[u8]) -> String {
-    let digits = bytes
-        .iter()
-        .take(MAX_NAME_CHARS)
-        .map(|byte| format!("{byte:02x}"));
-    digits.collect()
-}
-
-fn shortened(mut name: String) -> Box<str> {
+/// As much of a name as is shown.
+pub(crate) fn shortened(mut name: String) -> Box<str> {
     if let Some((end, _)) = name.char_indices().nth(MAX_NAME_CHARS) {
         name.truncate(end);
         name.push('…');
@@ -182,6 +184,13 @@ mod tests {
             let error = KeyPath::parse(given).unwrap_err();
             assert!(error.contains(part), "{given}: {error}");
         }
+        assert_eq!(KeyPath::parse_all(&["a", "b,c", "a"]).unwrap().len(), 2);
+        let many: Vec<String> = (0..13).map(|number| format!("f{number}")).collect();
+        assert!(
+            KeyPath::parse_all(&many)
+                .unwrap_err()
+                .contains("at most 12")
+        );
     }
 
     #[test]
@@ -219,7 +228,5 @@ mod tests {
     fn names_can_be_read_and_end() {
         assert_eq!(&*name([text("a"), integer(1)].iter()), r#""a", 1"#);
         assert_eq!(name([text(&"é".repeat(100))].iter()).chars().count(), 61);
-        assert_eq!(&*stored_name(b"berlin"), r#""berlin""#);
-        assert_eq!(&*stored_name(&[0, 0xff]), "0x00ff");
     }
 }

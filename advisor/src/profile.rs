@@ -2,38 +2,47 @@
 
 use tessera_core::partition_map::PartitionMap;
 
-use super::cardinality::{Cardinality, STANDARD_ERROR};
-use super::frequent::Frequent;
-use super::key::Key;
-use super::report::Distinct;
-use super::spread::Spread;
-use super::tally::Tally;
+use crate::cardinality::{Cardinality, STANDARD_ERROR};
+use crate::frequent::Frequent;
+use crate::key::Key;
+use crate::report::Distinct;
+use crate::spread::Spread;
+use crate::tally::Tally;
+
+/// Whether the order in which records are seen says anything of when they come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Arrival {
+    /// They may come as they stand in their file.
+    InOrder,
+    /// A container keeps them by hash.
+    Unknown,
+}
 
 /// What one candidate does with the records.
-pub(super) struct Profile {
-    pub(super) total: Tally,
-    pub(super) missing: u64,
-    pub(super) longest_key: usize,
-    pub(super) frequent: Frequent,
-    pub(super) spread: Spread,
+pub(crate) struct Profile {
+    pub(crate) total: Tally,
+    pub(crate) missing: u64,
+    pub(crate) longest_key: usize,
+    pub(crate) frequent: Frequent,
+    pub(crate) spread: Spread,
     cardinality: Cardinality,
 }
 
 impl Profile {
-    pub(super) fn new(partitions: &PartitionMap) -> Self {
+    pub(crate) fn new(partitions: &PartitionMap, arrival: Arrival) -> Self {
         Self {
             total: Tally::default(),
             missing: 0,
             longest_key: 0,
             frequent: Frequent::new(),
-            spread: Spread::new(partitions),
+            spread: Spread::new(partitions, arrival),
             cardinality: Cardinality::new(),
         }
     }
 
     /// Counts one record under its key. Records without a value share a key, as they do in a
     /// container.
-    pub(super) fn add(&mut self, key: Key, record: Tally, name: impl FnOnce() -> Box<str>) {
+    pub(crate) fn add(&mut self, key: Key, record: Tally, name: impl FnOnce() -> Box<str>) {
         self.total.add(record);
         self.missing += u64::from(!key.is_whole);
         self.longest_key = self.longest_key.max(key.bytes);
@@ -43,7 +52,7 @@ impl Profile {
     }
 
     /// How many keys there are.
-    pub(super) fn distinct(&self) -> Distinct {
+    pub(crate) fn distinct(&self) -> Distinct {
         match self.frequent.exact_count() {
             Some(count) => Distinct {
                 count: count as u64,
@@ -70,11 +79,11 @@ fn rounded(estimate: f64) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use super::super::frequent::CAPACITY;
     use super::*;
+    use crate::frequent::CAPACITY;
 
     fn profile(records: u64, key_of: impl Fn(u64) -> u64) -> Profile {
-        let mut profile = Profile::new(&PartitionMap::equal(2));
+        let mut profile = Profile::new(&PartitionMap::equal(2), Arrival::InOrder);
         for record in 0..records {
             let key = Key::stored(0, &key_of(record).to_be_bytes());
             profile.add(key, Tally::of_record(10), || "x".into());

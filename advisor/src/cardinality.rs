@@ -10,22 +10,22 @@ const REGISTERS: usize = 1 << INDEX_BITS;
 const MAX_RANK: usize = 64 - INDEX_BITS as usize + 1;
 
 /// The standard error of the estimate: 1.04 / √registers.
-pub(super) const STANDARD_ERROR: f64 = 1.04 / 128.0;
+pub(crate) const STANDARD_ERROR: f64 = 1.04 / 128.0;
 
 /// Counts different hashes.
-pub(super) struct Cardinality {
+pub(crate) struct Cardinality {
     registers: Vec<u8>,
 }
 
 impl Cardinality {
-    pub(super) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self {
             registers: vec![0; REGISTERS],
         }
     }
 
     /// Takes note of a hash of 64 good bits.
-    pub(super) fn insert(&mut self, hash: u64) {
+    pub(crate) fn insert(&mut self, hash: u64) {
         let register = usize::try_from(hash >> (64 - INDEX_BITS)).unwrap_or(0);
         let rest = hash << INDEX_BITS;
         let rank = (rest.leading_zeros() + 1).min(64 - INDEX_BITS + 1);
@@ -35,7 +35,7 @@ impl Cardinality {
     }
 
     /// About how many different hashes there were.
-    pub(super) fn estimate(&self) -> f64 {
+    pub(crate) fn estimate(&self) -> f64 {
         let mut counts = [0.0; MAX_RANK + 1];
         for &rank in &self.registers {
             if let Some(count) = counts.get_mut(usize::from(rank)) {

@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 
 /// What kind of value a field has.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(crate) enum Kind {
     /// Absent, null, or nothing that a key can be made of.
     #[default]
     Missing,
@@ -19,37 +19,42 @@ pub(super) enum Kind {
 
 /// The value of one field. Its buffer is used again for each record.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Scalar {
+pub struct Scalar {
     kind: Kind,
     bytes: Vec<u8>,
 }
 
 impl Scalar {
-    pub(super) fn kind(&self) -> Kind {
+    pub(crate) fn kind(&self) -> Kind {
         self.kind
     }
 
-    pub(super) fn bytes(&self) -> &[u8] {
+    pub(crate) fn bytes(&self) -> &[u8] {
         &self.bytes
     }
 
-    pub(super) fn clear(&mut self) {
+    /// Makes it missing.
+    pub fn clear(&mut self) {
         self.set(Kind::Missing, &[]);
     }
 
-    pub(super) fn set_text(&mut self, text: &[u8]) {
+    /// Makes it a text.
+    pub fn set_text(&mut self, text: &[u8]) {
         self.set(Kind::Text, text);
     }
 
-    pub(super) fn set_boolean(&mut self, value: bool) {
+    /// Makes it a boolean.
+    pub fn set_boolean(&mut self, value: bool) {
         self.set(Kind::Boolean, &[u8::from(value)]);
     }
 
-    pub(super) fn set_integer(&mut self, value: i64) {
+    /// Makes it an integer.
+    pub fn set_integer(&mut self, value: i64) {
         self.set(Kind::Integer, &value.to_be_bytes());
     }
 
-    pub(super) fn set_double(&mut self, value: f64) {
+    /// Makes it a double.
+    pub fn set_double(&mut self, value: f64) {
         const TWO_TO_63: f64 = 9_223_372_036_854_775_808.0;
         if value.fract() == 0.0 && value.abs() < TWO_TO_63 {
             #[expect(clippy::cast_possible_truncation, reason = "whole and within range")]
@@ -66,7 +71,7 @@ impl Scalar {
     }
 
     /// Appends the value as people write it: text in quotes, so that `"1"` is not `1`.
-    pub(super) fn write_name(&self, out: &mut String) {
+    pub fn write_name(&self, out: &mut String) {
         let number = || self.bytes.first_chunk::<8>().copied().unwrap_or_default();
         // Writing to a string cannot fail.
         let _written = match self.kind {

@@ -10,14 +10,14 @@ use std::collections::hash_map::Entry;
 
 use tessera_core::throughput::Charge;
 
-use super::key::Key;
-use super::tally::Tally;
+use crate::key::Key;
+use crate::tally::Tally;
 
 /// Keys up to this number are counted exactly, all of them.
-pub(super) const CAPACITY: usize = 24_576;
+pub(crate) const CAPACITY: usize = 24_576;
 
 /// Counts keys.
-pub(super) struct Frequent {
+pub(crate) struct Frequent {
     capacity: usize,
     counters: HashMap<u64, Counter>,
     /// The most that a key without a counter can have had, in thousandths.
@@ -25,21 +25,21 @@ pub(super) struct Frequent {
 }
 
 /// One key that is counted.
-pub(super) struct Counter {
-    pub(super) name: Box<str>,
+pub(crate) struct Counter {
+    pub(crate) name: Box<str>,
     /// Where on the ring it lies.
-    pub(super) token: i64,
+    pub(crate) token: i64,
     /// What was seen of it since it has a counter.
-    pub(super) tally: Tally,
+    pub(crate) tally: Tally,
     /// The most that was missed before, when it had none.
-    pub(super) missed: Charge,
+    pub(crate) missed: Charge,
     /// What it has left to pay with, in thousandths.
     credit: u64,
 }
 
 impl Counter {
     /// The most that the key can have.
-    pub(super) fn most(&self) -> Tally {
+    pub(crate) fn most(&self) -> Tally {
         let mut most = Tally::at_most(self.missed);
         most.add(self.tally);
         most
@@ -47,7 +47,7 @@ impl Counter {
 }
 
 impl Frequent {
-    pub(super) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self::with_capacity(CAPACITY)
     }
 
@@ -60,7 +60,7 @@ impl Frequent {
     }
 
     /// Counts one record of the key.
-    pub(super) fn add(&mut self, key: Key, record: Tally, name: impl FnOnce() -> Box<str>) {
+    pub(crate) fn add(&mut self, key: Key, record: Tally, name: impl FnOnce() -> Box<str>) {
         let credit = record.charge.milli_units();
         match self.counters.entry(key.identity) {
             Entry::Occupied(mut entry) => {
@@ -95,12 +95,12 @@ impl Frequent {
     }
 
     /// How many keys there are, if all of them were counted.
-    pub(super) fn exact_count(&self) -> Option<usize> {
+    pub(crate) fn exact_count(&self) -> Option<usize> {
         (self.forgotten == 0).then_some(self.counters.len())
     }
 
     /// No key has more than this.
-    pub(super) fn most_of_any(&self) -> Tally {
+    pub(crate) fn most_of_any(&self) -> Tally {
         let forgotten = Tally::at_most(Charge::from_milli_units(self.forgotten));
         self.counters
             .values()
@@ -109,7 +109,7 @@ impl Frequent {
     }
 
     /// The first `count` keys by what was seen of them, the most first.
-    pub(super) fn top(&self, count: usize, by: impl Fn(&Tally) -> u64) -> Vec<&Counter> {
+    pub(crate) fn top(&self, count: usize, by: impl Fn(&Tally) -> u64) -> Vec<&Counter> {
         let mut counters: Vec<&Counter> = self.counters.values().collect();
         counters.sort_unstable_by(|a, b| {
             let order = by(&b.tally).cmp(&by(&a.tally));

@@ -3,67 +3,71 @@
 
 use tessera_core::partition_map::PartitionMap;
 
-use super::tally::{Tally, share};
+use crate::profile::Arrival;
+use crate::tally::{Tally, share};
 
 /// A window holds this many records for each partition, so that chance alone makes none look hot.
 const WINDOW_RECORDS_PER_PARTITION: u64 = 2_000;
 
 /// Records by physical partition.
-pub(super) struct Spread {
+pub(crate) struct Spread {
     partitions: PartitionMap,
     /// By number of partition.
     tallies: Vec<Tally>,
-    window: Window,
+    /// None if nobody knows in which order records come.
+    window: Option<Window>,
 }
 
 impl Spread {
-    pub(super) fn new(partitions: &PartitionMap) -> Self {
+    pub(crate) fn new(partitions: &PartitionMap, arrival: Arrival) -> Self {
         let numbers = partitions.iter().map(|partition| partition.id as usize + 1);
         let length = numbers.max().unwrap_or(0);
         Self {
             partitions: partitions.clone(),
             tallies: vec![Tally::default(); length],
-            window: Window::new(
-                length,
-                partitions.count() as u64 * WINDOW_RECORDS_PER_PARTITION,
-            ),
+            window: (arrival == Arrival::InOrder).then(|| {
+                let records = partitions.count() as u64 * WINDOW_RECORDS_PER_PARTITION;
+                Window::new(length, records)
+            }),
         }
     }
 
     /// The physical partition that holds `token`.
-    pub(super) fn partition_of(&self, token: i64) -> usize {
+    pub(crate) fn partition_of(&self, token: i64) -> usize {
         self.partitions.locate(token).id as usize
     }
 
-    pub(super) fn add(&mut self, token: i64, record: Tally) {
+    pub(crate) fn add(&mut self, token: i64, record: Tally) {
         let partition = self.partition_of(token);
         if let Some(tally) = self.tallies.get_mut(partition) {
             tally.add(record);
         }
-        self.window.add(partition, record.charge.milli_units());
+        if let Some(window) = &mut self.window {
+            window.add(partition, record.charge.milli_units());
+        }
     }
 
     /// The partitions by first token: number and what lies there.
-    pub(super) fn partitions(&self) -> Vec<(u32, Tally)> {
+    pub(crate) fn partitions(&self) -> Vec<(u32, Tally)> {
         let tally = |id: u32| self.tallies.get(id as usize).copied().unwrap_or_default();
         let ids = self.partitions.iter().map(|partition| partition.id);
         ids.map(|id| (id, tally(id))).collect()
     }
 
     /// What part of all request units the hottest partition gets.
-    pub(super) fn hottest_share(&self) -> f64 {
+    pub(crate) fn hottest_share(&self) -> f64 {
         hottest_share(self.tallies.iter().map(|tally| tally.charge.milli_units()))
     }
 
     /// The same among records that stand near each other in the file, on average. None if the file
     /// is too short to tell.
-    pub(super) fn hottest_share_nearby(&self) -> Option<f64> {
-        self.window.average_peak()
+    pub(crate) fn hottest_share_nearby(&self) -> Option<f64> {
+        self.window.as_ref().and_then(Window::average_peak)
     }
 }
 
 /// Total RU/s at which the hottest partition has used up its even share of the budget.
-pub(super) fn throttles_at(partition_budget: f64, hottest_share: f64) -> f64 {
+pub(crate) fn throttles_at(partition_budget: f64, hottest_share: f64) -> f64 {
     if hottest_share <= 0.0 {
         return f64::INFINITY;
     }
@@ -122,7 +126,7 @@ mod tests {
     use super::*;
 
     fn spread(partitions: u32, keys: impl Iterator<Item = u64>) -> Spread {
-        let mut spread = Spread::new(&PartitionMap::equal(partitions));
+        let mut spread = Spread::new(&PartitionMap::equal(partitions), Arrival::InOrder);
         for key in keys {
             spread.add(murmur3::token(&key.to_be_bytes()), Tally::of_record(100));
         }
@@ -165,6 +169,9 @@ mod tests {
     fn a_short_file_says_nothing_of_its_order() {
         assert_eq!(spread(4, 0..15_999).hottest_share_nearby(), None);
         assert!(spread(4, 0..16_000).hottest_share_nearby().is_some());
+        let mut unknown = Spread::new(&PartitionMap::equal(4), Arrival::Unknown);
+        (0..16_000).for_each(|token| unknown.add(token, Tally::of_record(100)));
+        assert_eq!(unknown.hottest_share_nearby(), None);
     }
 
     #[test]

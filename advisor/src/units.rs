@@ -1,7 +1,7 @@
 //! Numbers as people read them.
 
 /// With a comma between thousands.
-pub(super) fn grouped(number: u64) -> String {
+pub(crate) fn grouped(number: u64) -> String {
     let digits = number.to_string();
     let mut grouped = String::with_capacity(digits.len() * 4 / 3);
     for (position, digit) in digits.chars().enumerate() {
@@ -14,7 +14,7 @@ pub(super) fn grouped(number: u64) -> String {
 }
 
 /// A rate, without digits that nobody needs.
-pub(super) fn rate(per_second: f64) -> String {
+pub(crate) fn rate(per_second: f64) -> String {
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
@@ -25,7 +25,7 @@ pub(super) fn rate(per_second: f64) -> String {
 }
 
 /// A share of one, in percent.
-pub(super) fn percent(share: f64) -> String {
+pub(crate) fn percent(share: f64) -> String {
     let percent = share * 100.0;
     if percent == 0.0 {
         "0 %".to_owned()
@@ -41,10 +41,10 @@ pub(super) fn percent(share: f64) -> String {
 }
 
 /// A gigabyte, as the limits of the service count it.
-pub(super) const GB: u64 = 1 << 30;
+pub(crate) const GB: u64 = 1 << 30;
 
 /// A size.
-pub(super) fn size(bytes: u64) -> String {
+pub(crate) fn size(bytes: u64) -> String {
     const UNITS: [(u64, &str); 3] = [(GB, "GB"), (1 << 20, "MB"), (1 << 10, "KB")];
     match UNITS.into_iter().find(|(unit, _)| bytes >= *unit) {
         Some((unit, name)) => format!("{:.1} {name}", bytes as f64 / unit as f64),
@@ -53,7 +53,7 @@ pub(super) fn size(bytes: u64) -> String {
 }
 
 /// `count` of something, in the singular for one.
-pub(super) fn counted(count: u64, one: &str, many: &str) -> String {
+pub(crate) fn counted(count: u64, one: &str, many: &str) -> String {
     format!("{} {}", grouped(count), if count == 1 { one } else { many })
 }
 

@@ -4,16 +4,16 @@ use tessera_core::throughput::{Charge, price};
 
 /// Counts of some records.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Tally {
-    pub(super) records: u64,
-    pub(super) bytes: u64,
+pub(crate) struct Tally {
+    pub(crate) records: u64,
+    pub(crate) bytes: u64,
     /// What writing each of them once costs. Reading costs in proportion.
-    pub(super) charge: Charge,
+    pub(crate) charge: Charge,
 }
 
 impl Tally {
     /// One record of `bytes`.
-    pub(super) fn of_record(bytes: usize) -> Self {
+    pub(crate) fn of_record(bytes: usize) -> Self {
         Self {
             records: 1,
             bytes: bytes as u64,
@@ -21,14 +21,14 @@ impl Tally {
         }
     }
 
-    pub(super) fn add(&mut self, other: Self) {
+    pub(crate) fn add(&mut self, other: Self) {
         self.records += other.records;
         self.bytes += other.bytes;
         self.charge += other.charge;
     }
 
     /// The larger of both, each count by itself.
-    pub(super) fn max(self, other: Self) -> Self {
+    pub(crate) fn max(self, other: Self) -> Self {
         Self {
             records: self.records.max(other.records),
             bytes: self.bytes.max(other.bytes),
@@ -37,7 +37,7 @@ impl Tally {
     }
 
     /// The most that records of this charge together can be.
-    pub(super) fn at_most(charge: Charge) -> Self {
+    pub(crate) fn at_most(charge: Charge) -> Self {
         let cheapest = price::insert(0).milli_units().max(1);
         Self {
             records: charge.milli_units() / cheapest,
@@ -51,7 +51,7 @@ impl Tally {
 const BYTES_PER_THOUSAND: u64 = 2_048;
 
 /// What part of `whole` this is; none of nothing.
-pub(super) fn share(part: u64, whole: u64) -> f64 {
+pub(crate) fn share(part: u64, whole: u64) -> f64 {
     if whole == 0 {
         return 0.0;
     }

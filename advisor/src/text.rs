@@ -2,9 +2,9 @@
 
 use std::fmt::{self, Display, Formatter};
 
-use super::report::{Candidate, KeyShare, PartitionShare, Report, Shares};
-use super::units::{counted, grouped, percent, rate, size};
-use super::verdict::ceiling;
+use crate::report::{Candidate, KeyShare, PartitionShare, Report, Shares};
+use crate::units::{counted, grouped, percent, rate, size};
+use crate::verdict::ceiling;
 
 /// With more partitions than this, only the extremes are listed.
 const LISTED_PARTITIONS: usize = 16;
@@ -64,7 +64,7 @@ impl Report {
 
 impl Candidate {
     fn write(&self, f: &mut Formatter<'_>, report: &Report) -> fmt::Result {
-        writeln!(f, "{} — {}", self.key, self.grade.word())?;
+        writeln!(f, "{}", self.title())?;
         row(f, "different values", &self.distinct_words())?;
         let missing = percent(self.missing as f64 / report.records.max(1) as f64);
         row(

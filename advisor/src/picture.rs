@@ -5,8 +5,8 @@
 
 use std::fmt::Write as _;
 
-use super::report::{Candidate, PartitionShare, Report};
-use super::units::{counted, grouped, percent, rate};
+use crate::report::{Candidate, PartitionShare, Report};
+use crate::units::{counted, grouped, percent, rate};
 
 const WIDTH: f64 = 760.0;
 const MARGIN: f64 = 24.0;
@@ -43,7 +43,7 @@ text { fill: var(--ink); font: 13px system-ui, sans-serif; }
 ";
 
 /// Draws the report.
-pub(super) fn svg(report: &Report) -> String {
+pub(crate) fn svg(report: &Report) -> String {
     let height = HEADER + BLOCK * report.candidates.len() as f64 + MARGIN;
     let mut svg = format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {height}\" role=\"img\" \
@@ -82,8 +82,7 @@ pub(super) fn svg(report: &Report) -> String {
 }
 
 fn block(svg: &mut String, candidate: &Candidate, top: f64, highest: f64) {
-    let title = format!("{} — {}", candidate.key, candidate.grade.word());
-    text(svg, (MARGIN, top + 20.0), "name", &title);
+    text(svg, (MARGIN, top + 20.0), "name", &candidate.title());
     let about = if candidate.distinct.is_exact {
         ""
     } else {

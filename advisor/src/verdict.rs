@@ -3,9 +3,9 @@
 use serde::Serialize;
 use tessera_core::throughput::{PARTITION_MAX_RUS, price};
 
-use super::layout::Layout;
-use super::report::{Candidate, Throttling};
-use super::units::{counted, grouped, percent, rate, size};
+use crate::layout::Layout;
+use crate::report::{Candidate, Throttling};
+use crate::units::{counted, grouped, percent, rate, size};
 
 /// A key that leaves less of the throughput usable is poor.
 const POOR_USABLE: f64 = 0.5;
@@ -25,7 +25,7 @@ const UNIQUE: f64 = 1.5;
 /// How good a candidate is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub(super) enum Grade {
+pub(crate) enum Grade {
     /// Nothing speaks against it.
     Good,
     /// It works, with something to watch.
@@ -35,7 +35,7 @@ pub(super) enum Grade {
 }
 
 impl Grade {
-    pub(super) fn word(self) -> &'static str {
+    pub(crate) fn word(self) -> &'static str {
         match self {
             Self::Good => "good",
             Self::Watch => "to watch",
@@ -46,22 +46,22 @@ impl Grade {
 
 /// One thing to know of a candidate.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub(super) struct Finding {
+pub(crate) struct Finding {
     /// The best that a candidate with this finding can be.
-    pub(super) grade: Grade,
-    pub(super) words: String,
+    pub(crate) grade: Grade,
+    pub(crate) words: String,
 }
 
 /// Which candidate to take.
 #[derive(Debug, Serialize)]
-pub(super) struct Recommendation {
-    pub(super) key: Option<String>,
+pub(crate) struct Recommendation {
+    pub(crate) key: Option<String>,
     /// One sentence or two each.
-    pub(super) words: Vec<String>,
+    pub(crate) words: Vec<String>,
 }
 
 /// What is worth saying of a candidate, the worst first.
-pub(super) fn findings(candidate: &Candidate, records: u64) -> Vec<Finding> {
+pub(crate) fn findings(candidate: &Candidate, records: u64) -> Vec<Finding> {
     let mut findings: Vec<Finding> = [
         few_keys(candidate),
         missing_values(candidate, records),
@@ -79,7 +79,7 @@ pub(super) fn findings(candidate: &Candidate, records: u64) -> Vec<Finding> {
 }
 
 /// A candidate is as good as its worst finding.
-pub(super) fn grade(findings: &[Finding]) -> Grade {
+pub(crate) fn grade(findings: &[Finding]) -> Grade {
     let grades = findings.iter().map(|finding| finding.grade);
     grades.max().unwrap_or(Grade::Good)
 }
@@ -228,7 +228,7 @@ fn is_unique(candidate: &Candidate) -> bool {
 }
 
 /// Says which candidate to take, why, and what to watch.
-pub(super) fn recommend(candidates: &[Candidate], layout: &Layout) -> Recommendation {
+pub(crate) fn recommend(candidates: &[Candidate], layout: &Layout) -> Recommendation {
     let mut ranked: Vec<&Candidate> = candidates.iter().collect();
     // Among equals, keys that keep related records together come first.
     ranked.sort_by(|a, b| {
@@ -284,18 +284,23 @@ fn why(best: &Candidate, layout: &Layout, candidates: usize) -> String {
         ),
         (Grade::Watch, 1) => format!("{} will do: {measured}.", best.key),
         (Grade::Good, 1) => format!("{} is a good key: {measured}.", best.key),
+        (Grade::Good | Grade::Watch, _) if best.is_current => {
+            format!("Keep {}: {measured}.", best.key)
+        }
         (Grade::Good | Grade::Watch, _) => format!("Take {}: {measured}.", best.key),
     }
 }
 
 /// A second field divides keys that are too hot or too large.
 fn combination(best: &Candidate, others: &[&Candidate]) -> Option<String> {
-    let finest = others.iter().max_by_key(|other| other.distinct.count)?;
-    if finest.distinct.count <= best.distinct.count || finest.key.contains(',') {
+    let is_field = |candidate: &Candidate| !candidate.key.contains([',', ' ']);
+    let finest = others.iter().filter(|other| is_field(other));
+    let finest = finest.max_by_key(|other| other.distinct.count)?;
+    if finest.distinct.count <= best.distinct.count || !is_field(best) {
         return None;
     }
     Some(format!(
-        "Try it together with a field that divides its keys: --key {},{}",
+        "Try it together with a field that divides its keys: {},{}",
         best.key, finest.key
     ))
 }
@@ -318,7 +323,7 @@ fn why_not(other: &Candidate, best: &Candidate) -> String {
 }
 
 /// Beyond this many RU/s more partitions do not help, if that is near enough to matter.
-pub(super) fn ceiling(candidate: &Candidate) -> Option<f64> {
+pub(crate) fn ceiling(candidate: &Candidate) -> Option<f64> {
     let far = 1_000.0 * f64::from(PARTITION_MAX_RUS);
     candidate.throttling.never_beyond.filter(|rate| *rate < far)
 }
@@ -327,31 +332,26 @@ pub(super) fn ceiling(candidate: &Candidate) -> Option<f64> {
 mod tests {
     use tessera_core::hash::murmur3;
 
-    use super::super::key::Key;
-    use super::super::layout::Wish;
-    use super::super::profile::Profile;
-    use super::super::records::Rejected;
-    use super::super::report::{Report, Totals};
-    use super::super::tally::Tally;
     use super::*;
+    use crate::key::Key;
+    use crate::layout::Wish;
+    use crate::profile::{Arrival, Profile};
+    use crate::report::{Named, Rejected, Report, Totals};
+    use crate::tally::Tally;
 
     /// The key of a record as text; none is a missing value.
     type KeyOf<'a> = &'a dyn Fn(u64) -> Option<String>;
 
     fn report(growth: f64, candidates: &[(&str, KeyOf<'_>)]) -> Report {
         const RECORDS: u64 = 40_000;
-        let wish = Wish {
-            partitions: Some(4),
-            throughput: None,
-            growth,
-        };
+        let wish = Wish::new(Some(4), None, Some(growth)).unwrap();
         let layout = Layout::of(wish).unwrap();
         let mut written = Tally::default();
         (0..RECORDS).for_each(|_| written.add(Tally::of_record(1_000)));
         let profiles: Vec<_> = candidates
             .iter()
             .map(|(name, key_of)| {
-                let mut profile = Profile::new(&layout.partitions);
+                let mut profile = Profile::new(&layout.partitions, Arrival::InOrder);
                 for record in 0..RECORDS {
                     let text = key_of(record);
                     let bytes = text.as_deref().unwrap_or("").as_bytes();
@@ -360,7 +360,11 @@ mod tests {
                     let name = || text.clone().unwrap_or_default().into();
                     profile.add(key, Tally::of_record(1_000), name);
                 }
-                ((*name).to_owned(), profile)
+                Named {
+                    key: (*name).to_owned(),
+                    is_current: false,
+                    profile,
+                }
             })
             .collect();
         let totals = Totals {
@@ -369,6 +373,7 @@ mod tests {
             read: written.charge,
             rejected: Rejected::default(),
             fields_left_out: Vec::new(),
+            absent: None,
         };
         Report::new(totals, &layout, &profiles)
     }

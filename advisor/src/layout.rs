@@ -7,28 +7,57 @@ use tessera_core::throughput::{PARTITION_MAX_RUS, partitions_for};
 const DEFAULT_PARTITIONS: u32 = 4;
 
 /// More than that no container has.
-pub(super) const MAX_PARTITIONS: u32 = 10_000;
+const MAX_PARTITIONS: u32 = 10_000;
+
+/// More than that nothing grows.
+const MAX_GROWTH: f64 = 1e9;
 
 /// What the user said of the container.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Wish {
-    pub(super) partitions: Option<u32>,
-    pub(super) throughput: Option<u32>,
+pub struct Wish {
+    partitions: Option<u32>,
+    throughput: Option<u32>,
     /// How many times today's data there will be.
-    pub(super) growth: f64,
+    growth: f64,
+}
+
+impl Wish {
+    /// What was said, if it makes sense.
+    pub fn new(
+        partitions: Option<u32>,
+        throughput: Option<u32>,
+        growth: Option<f64>,
+    ) -> Result<Self, String> {
+        let most = MAX_PARTITIONS.saturating_mul(PARTITION_MAX_RUS);
+        if partitions.is_some_and(|count| !(1..=MAX_PARTITIONS).contains(&count)) {
+            return Err(format!("a container has 1 to {MAX_PARTITIONS} partitions"));
+        }
+        if throughput.is_some_and(|units| !(1..=most).contains(&units)) {
+            return Err(format!("a container has 1 to {most} RU/s"));
+        }
+        let growth = growth.unwrap_or(1.0);
+        if !(growth > 0.0 && growth <= MAX_GROWTH) {
+            return Err("growth is a factor above 0 and up to a billion".to_owned());
+        }
+        Ok(Self {
+            partitions,
+            throughput,
+            growth,
+        })
+    }
 }
 
 /// A container with its budget.
-pub(super) struct Layout {
-    pub(super) partitions: PartitionMap,
+pub(crate) struct Layout {
+    pub(crate) partitions: PartitionMap,
     /// RU/s of all partitions together.
-    pub(super) throughput: u32,
-    pub(super) growth: f64,
+    pub(crate) throughput: u32,
+    pub(crate) growth: f64,
 }
 
 impl Layout {
     /// The container that was wished for: equal partitions.
-    pub(super) fn of(wish: Wish) -> Result<Self, String> {
+    pub(crate) fn of(wish: Wish) -> Result<Self, String> {
         let partitions = match (wish.partitions, wish.throughput) {
             (Some(partitions), _) => partitions,
             (None, Some(throughput)) => partitions_for(Some(throughput)),
@@ -50,7 +79,7 @@ impl Layout {
     }
 
     /// A container that exists, unless something else was wished for.
-    pub(super) fn of_stored(
+    pub(crate) fn of_stored(
         wish: Wish,
         partitions: &PartitionMap,
         provisioned: Option<u32>,
@@ -66,12 +95,12 @@ impl Layout {
         })
     }
 
-    pub(super) fn count(&self) -> usize {
+    pub(crate) fn count(&self) -> usize {
         self.partitions.count()
     }
 
     /// The even share of each partition, in RU/s.
-    pub(super) fn partition_budget(&self) -> f64 {
+    pub(crate) fn partition_budget(&self) -> f64 {
         f64::from(self.throughput) / self.count() as f64
     }
 }
@@ -81,11 +110,7 @@ mod tests {
     use super::*;
 
     fn layout(partitions: Option<u32>, throughput: Option<u32>) -> Result<(usize, u32), String> {
-        let wish = Wish {
-            partitions,
-            throughput,
-            growth: 1.0,
-        };
+        let wish = Wish::new(partitions, throughput, None)?;
         Layout::of(wish).map(|layout| (layout.count(), layout.throughput))
     }
 
@@ -98,5 +123,14 @@ mod tests {
         assert_eq!(layout(Some(5), Some(20_000)), Ok((5, 20_000)));
         let error = layout(Some(2), Some(30_000)).unwrap_err();
         assert!(error.contains("need 3"), "{error}");
+        assert!(layout(Some(0), None).is_err() && layout(Some(10_001), None).is_err());
+        assert!(layout(None, Some(0)).is_err() && layout(None, Some(100_000_001)).is_err());
+        for (growth, is_sensible) in [(0.5, true), (1e9, true), (0.0, false), (f64::NAN, false)] {
+            assert_eq!(
+                Wish::new(None, None, Some(growth)).is_ok(),
+                is_sensible,
+                "{growth}"
+            );
+        }
     }
 }

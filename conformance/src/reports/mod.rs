@@ -1,0 +1,160 @@
+//! What came of a run, for people and for programs.
+
+mod html;
+mod junit;
+mod support;
+mod terminal;
+
+use std::collections::BTreeMap;
+
+use serde_json::{Value, json};
+
+use crate::runner::Walked;
+use crate::suites::{SUITES, Suite};
+
+pub use html::html;
+pub use junit::junit;
+pub use support::is_current;
+pub(crate) use support::{README, support, with_support};
+pub(crate) use terminal::{Progress, matrix, summary};
+
+/// How many cases passed, of how many.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+struct Tally {
+    passed: usize,
+    all: usize,
+}
+
+/// The results of one suite by area and client.
+struct Matrix<'a> {
+    clients: Vec<&'static str>,
+    areas: BTreeMap<&'a str, BTreeMap<&'static str, Tally>>,
+}
+
+impl<'a> Matrix<'a> {
+    fn of(suite: &Suite, results: &'a [Walked]) -> Self {
+        let mut areas: BTreeMap<&str, BTreeMap<&'static str, Tally>> = BTreeMap::new();
+        let of_suite = |walked: &&Walked| walked.walk.suite.name == suite.name;
+        for walked in results.iter().filter(of_suite) {
+            for case in &walked.cases {
+                let clients = areas.entry(&case.area).or_default();
+                let tally = clients.entry(walked.walk.walker.name).or_default();
+                tally.all += 1;
+                tally.passed += usize::from(case.passed);
+            }
+        }
+        let is_there = |name: &&'static str| areas.values().any(|it| it.contains_key(name));
+        let names = suite.walkers.iter().map(|walker| walker.name);
+        Self {
+            clients: names.filter(is_there).collect(),
+            areas,
+        }
+    }
+
+    fn cell(&self, area: &str, client: &str) -> Tally {
+        let clients = self.areas.get(area);
+        let found = clients.and_then(|clients| clients.get(client));
+        found.copied().unwrap_or_default()
+    }
+
+    /// All areas of a client together.
+    fn total(&self, client: &str) -> Tally {
+        let cells = self.areas.keys().map(|area| self.cell(area, client));
+        cells.fold(Tally::default(), |sum, cell| Tally {
+            passed: sum.passed + cell.passed,
+            all: sum.all + cell.all,
+        })
+    }
+}
+
+/// The suites that something was found of.
+fn suites(results: &[Walked]) -> impl Iterator<Item = &'static Suite> {
+    let has = |suite: &&Suite| {
+        let mut walks = results.iter().map(|walked| walked.walk);
+        walks.any(|walk| walk.suite.name == suite.name)
+    };
+    SUITES.iter().filter(has)
+}
+
+/// Everything, for programs.
+pub fn json(results: &[Walked]) -> Value {
+    let walk = |walked: &Walked| {
+        let cases: Vec<Value> = walked.cases.iter().map(|case| case.json()).collect();
+        json!({
+            "suite": walked.walk.suite.name,
+            "client": walked.walk.walker.name,
+            "variant": walked.walk.variant.name(),
+            "seconds": walked.time.as_secs_f64(),
+            "cases": cases,
+        })
+    };
+    json!({ "walks": results.iter().map(walk).collect::<Vec<_>>() })
+}
+
+/// A text that may stand in XML and in HTML, in an attribute too.
+fn escaped(text: &str) -> String {
+    let mut escaped = String::with_capacity(text.len());
+    for one in text.chars() {
+        match one {
+            '&' => escaped.push_str("&amp;"),
+            '<' => escaped.push_str("&lt;"),
+            '>' => escaped.push_str("&gt;"),
+            '"' => escaped.push_str("&quot;"),
+            '\n' | '\t' => escaped.push(one),
+            // XML has no form for these.
+            _ if one.is_control() || matches!(one, '\u{fffe}' | '\u{ffff}') => {
+                escaped.push('\u{fffd}');
+            }
+            _ => escaped.push(one),
+        }
+    }
+    escaped
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::cases::Case;
+    use crate::suites::Walk;
+
+    /// A walk with two cases, of which one failed with a message that needs care.
+    pub(crate) fn walked() -> Walked {
+        let case = |name: &str, message: &str| Case {
+            area: "keys".to_owned(),
+            name: name.to_owned(),
+            passed: message.is_empty(),
+            time: Duration::from_millis(1_500),
+            message: message.to_owned(),
+        };
+        Walked {
+            walk: Walk::all()
+                .find(|walk| walk.to_string() == "cql scylla plain")
+                .unwrap(),
+            cases: vec![case("good", ""), case("b<a>d", "\"&\u{1}")],
+            time: Duration::from_secs(3),
+            server: String::new(),
+        }
+    }
+
+    #[test]
+    fn cases_are_counted_by_area_and_client() {
+        let results = [walked()];
+        let suite = suites(&results).next().unwrap();
+        let matrix = Matrix::of(suite, &results);
+        assert_eq!(matrix.clients, ["scylla"]);
+        let both = Tally { passed: 1, all: 2 };
+        assert_eq!(matrix.cell("keys", "scylla"), both);
+        assert_eq!(matrix.total("scylla"), both);
+        assert_eq!(matrix.cell("keys", "cdrs"), Tally::default());
+    }
+
+    #[test]
+    fn programs_read_every_case() {
+        let found = json(&[walked()]);
+        let case = found.pointer("/walks/0/cases/1").unwrap();
+        assert_eq!(case.get("message").unwrap(), "\"&\u{1}");
+        assert_eq!(found.pointer("/walks/0/client").unwrap(), "scylla");
+    }
+}

@@ -1,0 +1,89 @@
+//! A survey: every item of a container, for whoever wants to know what it holds.
+//!
+//! Nobody is charged for it and it holds nothing up: each page is read at a moment of its own. So
+//! items that change meanwhile are seen once, before or after, and no snapshot grows old however
+//! long it takes.
+
+use std::sync::Arc;
+
+use crate::container::Container;
+use crate::engine::Scan;
+use crate::error::{Error, Result};
+use crate::item::Item;
+use crate::key;
+use crate::locator::RowKind;
+use crate::model::ScalarRef;
+use crate::name::ContainerName;
+use crate::store::Store;
+use crate::walk;
+
+/// A reading of one container, page by page.
+pub struct Survey {
+    store: Store,
+    container: Arc<Container>,
+    next: Option<Scan>,
+}
+
+impl Store {
+    /// Begins to read all items of a container.
+    pub async fn survey(&self, name: &ContainerName) -> Result<Survey> {
+        let container = self.begin().await?.container(name).await?;
+        let next = Some(Scan::new(key::items(container.storage())));
+        Ok(Survey {
+            store: self.clone(),
+            container,
+            next,
+        })
+    }
+}
+
+impl Survey {
+    /// The container, as it was when the reading began.
+    pub fn container(&self) -> &Container {
+        &self.container
+    }
+
+    /// The next items in the order of their tokens, which may be none; no page after the last one.
+    pub async fn next(&mut self) -> Result<Option<Vec<Item>>> {
+        let Some(scan) = self.next.take() else {
+            return Ok(None);
+        };
+        let mut transaction = self.store.begin().await?;
+        let now = transaction.container(&self.container.name).await?;
+        if now.storage() != self.container.storage() {
+            return Err(Error::Unavailable(format!(
+                "container '{}' was moved while it was read; begin again",
+                self.container.name
+            )));
+        }
+        let page = transaction.scan_keys(&scan).await?;
+        if let (true, Some((last, _))) = (page.more, page.entries.last()) {
+            self.next = Some(scan.after(last));
+        }
+        let mut items = Vec::with_capacity(page.entries.len());
+        for (key, value) in &page.entries {
+            let item = walk::item(key, value)?;
+            if item.locator.kind == RowKind::Row && !item.is_expired(transaction.now_ms()) {
+                items.push(item);
+            }
+        }
+        Ok(Some(items))
+    }
+}
+
+impl Container {
+    /// The fields that its partition key is made of, if it is made of fields.
+    pub fn key_fields(&self) -> Vec<String> {
+        self.model.partition_key_fields(&self.definition)
+    }
+
+    /// Tells the scalars of an item and where each stands. Answers whether users see the item as a
+    /// record of their own.
+    pub fn describe(
+        &self,
+        item: &Item,
+        visit: &mut dyn FnMut(&str, ScalarRef<'_>),
+    ) -> Result<bool> {
+        self.model.describe(&self.definition, item, visit)
+    }
+}

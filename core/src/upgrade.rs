@@ -1,0 +1,55 @@
+//! What containers of earlier versions lack, made up for beside their traffic.
+//!
+//! A container whose logical partitions should be counted and are not was created before they were.
+//! A tally must be exact from its first write on, so such a container is rebuilt into a storage
+//! that is counted from the beginning.
+
+use crate::database::all_definitions;
+use crate::definition::Definition;
+use crate::error::{Error, Result};
+use crate::name::ContainerName;
+use crate::rebuild::NewPlacement;
+use crate::store::Store;
+
+impl Store {
+    /// Begins to rebuild what is not as it would be created today; answers how much that was. Jobs
+    /// under way do the rest, also after a restart.
+    pub(crate) async fn upgrade(&self) -> Result<usize> {
+        let transaction = self.begin().await?;
+        let mut begun = 0;
+        for (name, definition) in all_definitions(&transaction).await? {
+            if !self.is_outdated(&name, &definition) {
+                continue;
+            }
+            tracing::info!(container = %name, "counting its logical partitions from now on");
+            match self.recount(&name, &definition).await {
+                Ok(()) => begun += 1,
+                // It went away, or is being rebuilt anyway: the next start looks again.
+                Err(Error::NotFound(_) | Error::Rejected(_)) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(begun)
+    }
+
+    fn is_outdated(&self, name: &ContainerName, definition: &Definition) -> bool {
+        !definition.counts_logical_partitions
+            && definition.relocation.is_none()
+            && self
+                .catalog()
+                .model(&name.api)
+                .counts_logical_partitions(definition)
+    }
+
+    /// Moves a container to a storage like its own, and counts there.
+    async fn recount(&self, name: &ContainerName, definition: &Definition) -> Result<()> {
+        let container = self.begin().await?.container(name).await?;
+        let placement = NewPlacement {
+            schema: definition.schema.clone(),
+            partitions: u32::try_from(container.partitions.count()).unwrap_or(1),
+            counts_logical_partitions: Some(true),
+            ..NewPlacement::default()
+        };
+        self.relocate(name, &placement).await.map(|_| ())
+    }
+}
