@@ -35,6 +35,7 @@ pub mod locator;
 pub mod memory;
 mod misfit;
 pub mod model;
+pub mod moment;
 pub mod name;
 mod overlay;
 pub mod partition_map;

@@ -230,6 +230,21 @@ impl Transaction {
         Ok(())
     }
 
+    /// Makes this transaction conflict with others that contend for the same value of an index, for
+    /// a rule of the front end that must hold across them. Nothing is left of it.
+    pub async fn contend(
+        &mut self,
+        container: &Container,
+        index: key::IndexId,
+        value: &[u8],
+    ) -> Result<()> {
+        let claim = key::claim(container.storage(), index, value);
+        self.intend(&claim, None).await?;
+        self.writes.guard(claim.clone());
+        self.writes.delete(claim);
+        Ok(())
+    }
+
     /// Adds one entry, and its claim if the index is unique: answers whether there was one.
     pub(crate) async fn add_index_entry(
         &mut self,

@@ -2,8 +2,10 @@
 //! are stored to the reply.
 
 use bson::spec::ElementType;
-use bson::{Document, RawDocumentBuf};
+use bson::{Document, RawDocumentBuf, Timestamp};
 use tessera_mongo_language::error::{Code, Error, Result};
+
+use crate::snapshot::At;
 
 /// The most bytes of documents in one batch; the first document always fits.
 pub(crate) const MAX_BATCH_BYTES: usize = 16 * 1024 * 1024;
@@ -25,6 +27,8 @@ pub(crate) struct Batch {
     documents: usize,
     count: usize,
     bytes: usize,
+    /// The time of the moment that was read, if the client may read it again.
+    at: Option<Timestamp>,
 }
 
 /// Whether it is the first reply of a cursor or a later one.
@@ -56,7 +60,14 @@ impl Batch {
             documents,
             count: 0,
             bytes: 0,
+            at: None,
         }
+    }
+
+    /// Tells the client which moment was read.
+    pub(crate) fn read_at(mut self, at: Option<&At>) -> Self {
+        self.at = at.map(|at| at.time);
+        self
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -81,6 +92,36 @@ impl Batch {
         self.bytes += document.len();
     }
 
+<<<<<<< HEAD
+    /// The reply of a cursor: `{ cursor: { firstBatch: […], id, ns } }`.
+    pub(crate) fn reply(self, turn: Turn, id: i64, namespace: &str) -> Result<RawDocumentBuf> {
+        let name: &[u8] = match turn {
+            Turn::First => b"firstBatch\0",
+            Turn::Next => b"nextBatch\0",
+        };
+        let mut cursor = Frame::begin(self.elements.len() + namespace.len() + FRAME_BYTES);
+        cursor.element(ElementType::EmbeddedDocument, b"cursor\0");
+        let inner = cursor.open();
+        cursor.element(ElementType::Array, name);
+        let array = cursor.open();
+        cursor.bytes.extend_from_slice(&self.elements);
+        cursor.close(array)?;
+        cursor.element(ElementType::Int64, b"id\0");
+        cursor.bytes.extend_from_slice(&id.to_le_bytes());
+        cursor.element(ElementType::String, b"ns\0");
+        cursor
+            .bytes
+            .extend_from_slice(&length(namespace.len() + 1)?.to_le_bytes());
+        cursor.bytes.extend_from_slice(namespace.as_bytes());
+        cursor.bytes.push(0);
+        if let Some(at) = self.at {
+            cursor.element(ElementType::Timestamp, b"atClusterTime\0");
+            cursor.bytes.extend_from_slice(&at.increment.to_le_bytes());
+            cursor.bytes.extend_from_slice(&at.time.to_le_bytes());
+        }
+        cursor.close(inner)?;
+        cursor.finish()
+=======
     /// The whole reply.
     pub(crate) fn reply(self, id: i64, namespace: &str) -> Result<RawDocumentBuf> {
         let mut frame = self.frame;
@@ -94,6 +135,7 @@ impl Batch {
         frame.bytes.push(0);
         frame.close(self.cursor)?;
         frame.finish()
+>>>>>>> main
     }
 }
 

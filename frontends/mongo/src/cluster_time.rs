@@ -12,9 +12,24 @@ use tessera_core::clock::Clock;
 #[derive(Debug, Default)]
 pub(crate) struct ClusterTime {
     last: AtomicU64,
+    /// The time of the latest write, or of the start: what was written before is not known.
+    written: AtomicU64,
 }
 
 impl ClusterTime {
+    pub(crate) fn new(clock: &Clock) -> Self {
+        let began = seconds(clock) << 32 | 1;
+        Self {
+            last: AtomicU64::new(began),
+            written: AtomicU64::new(began),
+        }
+    }
+
+    /// Nothing was written since this time.
+    pub(crate) fn written(&self) -> Timestamp {
+        timestamp(self.written.load(Ordering::Acquire))
+    }
+
     /// The time of the latest write, or the start of this second if that is later.
     pub(crate) fn now(&self, clock: &Clock) -> Timestamp {
         let floor = seconds(clock) << 32 | 1;
@@ -29,7 +44,9 @@ impl ClusterTime {
         let last = self
             .last
             .fetch_update(Ordering::AcqRel, Ordering::Acquire, |last| Some(next(last)));
-        timestamp(next(last.unwrap_or_else(|last| last)))
+        let advanced = next(last.unwrap_or_else(|last| last));
+        self.written.fetch_max(advanced, Ordering::AcqRel);
+        timestamp(advanced)
     }
 }
 

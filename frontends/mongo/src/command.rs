@@ -30,6 +30,8 @@ pub(crate) struct Command {
     pub(crate) retryable: bool,
     /// Whether a read concern other than `local` means something to it.
     pub(crate) takes_read_concern: bool,
+    /// Whether it may read one moment outside of transactions.
+    pub(crate) takes_snapshot: bool,
     /// Whether a write concern means something to it.
     pub(crate) takes_write_concern: bool,
     /// Whether version 1 of the stable API has it.
@@ -55,6 +57,7 @@ impl Command {
             in_transactions: false,
             retryable: false,
             takes_read_concern: false,
+            takes_snapshot: false,
             takes_write_concern: false,
             stable: false,
         }
@@ -87,6 +90,12 @@ impl Command {
     /// Takes every read concern.
     pub(crate) const fn reads(mut self) -> Self {
         self.takes_read_concern = true;
+        self
+    }
+
+    /// Takes the read concern `snapshot` outside of transactions too.
+    pub(crate) const fn snapshots(mut self) -> Self {
+        self.takes_snapshot = true;
         self
     }
 

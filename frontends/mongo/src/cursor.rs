@@ -15,9 +15,10 @@ use crate::batch::Batch;
 use crate::data::Data;
 use crate::failure::{Failure, Result};
 use crate::logical::SessionId;
+use crate::snapshot::At;
 
-/// How long a cursor waits for its client.
-const IDLE: Duration = Duration::from_secs(10 * 60);
+/// How long a cursor waits for its client, in milliseconds, unless a client sets it.
+const IDLE_MS: u64 = 10 * 60 * 1_000;
 /// How many cursors may be open.
 const MAX_OPEN: usize = 100_000;
 /// Every so many new cursors those that nobody asked for are looked for.
@@ -45,6 +46,8 @@ pub(crate) struct Cursor {
     pub(crate) transaction: Option<i64>,
     pub(crate) never_expires: bool,
     pub(crate) tail: Option<Tail>,
+    /// The moment that all of it reads, if not that of each batch.
+    pub(crate) at: Option<At>,
 }
 
 /// How a cursor behaves at the end of a capped collection: it stays open.
@@ -55,10 +58,20 @@ pub(crate) struct Tail {
 }
 
 /// All open cursors.
-#[derive(Default)]
 pub(crate) struct Cursors {
     open: DashMap<i64, Entry>,
     opened: AtomicU64,
+    idle_ms: AtomicU64,
+}
+
+impl Default for Cursors {
+    fn default() -> Self {
+        Self {
+            open: DashMap::new(),
+            opened: AtomicU64::new(0),
+            idle_ms: AtomicU64::new(IDLE_MS),
+        }
+    }
 }
 
 struct Entry {
@@ -107,7 +120,7 @@ impl Cursors {
     /// Takes a cursor to read its next batch; it must be given back or it is gone.
     pub(crate) fn take(&self, id: i64, namespace: &str) -> Result<Cursor> {
         let mut entry = self.open.get_mut(&id).ok_or_else(|| not_found(id))?;
-        if entry.is_expired() {
+        if entry.is_expired(self.idle()) {
             drop(entry);
             self.open.remove(&id);
             return Err(not_found(id));
@@ -140,7 +153,7 @@ impl Cursors {
     /// Forgets a cursor; answers whether there was one.
     pub(crate) fn kill(&self, id: i64) -> bool {
         let killed = self.open.remove(&id);
-        killed.is_some_and(|(_, entry)| !entry.is_expired())
+        killed.is_some_and(|(_, entry)| !entry.is_expired(self.idle()))
     }
 
     /// Forgets a cursor that is at its end.
@@ -155,13 +168,23 @@ impl Cursors {
 
     /// Forgets the cursors that nobody asked for in a long time.
     pub(crate) fn sweep(&self) {
-        self.open.retain(|_, entry| !entry.is_expired());
+        let idle = self.idle();
+        self.open.retain(|_, entry| !entry.is_expired(idle));
+    }
+
+    fn idle(&self) -> Duration {
+        Duration::from_millis(self.idle_ms.load(Ordering::Relaxed))
+    }
+
+    /// Sets how long cursors wait for their clients.
+    pub(crate) fn set_idle_ms(&self, idle_ms: u64) {
+        self.idle_ms.store(idle_ms.max(1), Ordering::Relaxed);
     }
 }
 
 impl Entry {
-    fn is_expired(&self) -> bool {
-        !self.never_expires && !self.is_in_use && self.last_used.elapsed() > IDLE
+    fn is_expired(&self, idle: Duration) -> bool {
+        !self.never_expires && !self.is_in_use && self.last_used.elapsed() > idle
     }
 }
 

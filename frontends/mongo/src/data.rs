@@ -10,6 +10,7 @@ use tokio::sync::{Mutex, MutexGuard, watch};
 use crate::collection::{Collections, Namespace};
 use crate::cursor::Cursors;
 use crate::logical::SessionId;
+use crate::snapshot::Snapshots;
 use crate::transaction::Transactions;
 
 /// How many changes of schemas may go on at once, at most.
@@ -27,6 +28,7 @@ pub(crate) struct Shared {
     pub(crate) collections: Collections,
     pub(crate) cursors: Cursors,
     pub(crate) transactions: Transactions,
+    pub(crate) snapshots: Snapshots,
     /// Counts the writes to capped collections, for cursors that wait at their end.
     pub(crate) capped_writes: watch::Sender<u64>,
     schema_locks: Vec<Mutex<()>>,
@@ -46,6 +48,7 @@ impl Data {
             collections: Collections::default(),
             cursors: Cursors::default(),
             transactions: Transactions::default(),
+            snapshots: Snapshots::default(),
             capped_writes: watch::Sender::new(0),
             schema_locks: (0..SCHEMA_LOCKS).map(|_| Mutex::new(())).collect(),
         };

@@ -249,6 +249,10 @@ fn finished(
             complete(reply, Some(1.0), time)
         }
         Err(failure) => {
+            // A command of many statements may have done some of them.
+            if command.takes_write_concern {
+                service.cluster_time.advance(clock);
+            }
             let (name, code) = (command.name, failure.code().0);
             debug!(
                 name,

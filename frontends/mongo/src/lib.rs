@@ -40,6 +40,7 @@ mod rules;
 mod service;
 mod session;
 mod sharding;
+mod snapshot;
 mod system;
 #[cfg(test)]
 mod tests;

@@ -81,6 +81,7 @@ pub(crate) fn reply(
             transaction: None,
             never_expires: false,
             tail: None,
+            at: None,
         })?
     };
     Ok(batch.reply(id, namespace)?.into())

@@ -4,10 +4,10 @@
 use std::time::Duration;
 
 use bson::spec::ElementType;
-use bson::{RawBsonRef, RawDocument};
+use bson::{RawBsonRef, RawDocument, Timestamp};
 use tessera_mongo_language::error::{Code, Error, bad_value, failed_to_parse, type_mismatch};
 
-use crate::concern::{ReadConcern, WriteConcern};
+use crate::concern::{Level, ReadConcern, WriteConcern};
 use crate::failure::{Failure, Result};
 use crate::fields::{self, type_name};
 use crate::logical::SessionId;
@@ -176,6 +176,14 @@ impl<'a> Request<'a> {
     /// Whether this is a statement of a transaction of several.
     pub(crate) fn in_transaction(&self) -> bool {
         self.generic.autocommit == Some(false)
+    }
+
+    /// Whether this reads one moment outside of transactions, and the time of it if the client
+    /// says.
+    pub(crate) fn snapshot(&self) -> Option<Option<Timestamp>> {
+        let concern = self.generic.read_concern.as_ref()?;
+        let reads_snapshot = concern.level == Some(Level::Snapshot) && !self.in_transaction();
+        reads_snapshot.then_some(concern.at_cluster_time)
     }
 
     /// Whether this is a write that the client may send again.

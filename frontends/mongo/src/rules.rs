@@ -116,7 +116,11 @@ fn check_concerns(command: &Command, request: &Request<'_>) -> Result<()> {
     };
     let level = read_concern.level.unwrap_or(Level::Local);
     // The first statement of a transaction says it for all of them.
-    let takes = command.takes_read_concern || request.in_transaction();
+    let takes = match level {
+        _ if request.in_transaction() => true,
+        Level::Snapshot => command.takes_snapshot,
+        _ => command.takes_read_concern,
+    };
     if level != Level::Local && !takes {
         return invalid(format!(
             "Command {} does not support {{ readConcern: {{ level: \"{}\" }} }}",

@@ -10,9 +10,12 @@ use crate::cluster_time::ClusterTime;
 use crate::counters::Counters;
 use crate::data::Data;
 use crate::fail_point::FailPoints;
+use crate::failure::Failure;
 use crate::logical::{LogicalSessions, SessionKey};
 use crate::operation::Connections;
 use crate::parameters::Parameters;
+use crate::request::Request;
+use crate::transaction::Scope;
 use crate::write_lock::WriteLock;
 
 /// How the front end is set up.
@@ -55,6 +58,7 @@ pub(crate) struct Service {
 
 impl Service {
     pub(crate) fn new(store: Store, config: MongoConfig) -> Result<Self, String> {
+        let cluster_time = ClusterTime::new(store.clock());
         Ok(Self {
             data: Data::new(store.clone()),
             store,
@@ -64,12 +68,20 @@ impl Service {
             process_id: bson::oid::ObjectId::new(),
             sessions: LogicalSessions::default(),
             connections: Connections::default(),
-            cluster_time: ClusterTime::default(),
+            cluster_time,
             counters: Counters::default(),
             fail_points: FailPoints::default(),
             parameters: Parameters::default(),
             write_lock: WriteLock::default(),
         })
+    }
+
+    /// The scope in which a command reads: a moment, its session's transaction, or now.
+    pub(crate) async fn reading_scope(&self, request: &Request<'_>) -> Result<Scope, Failure> {
+        match request.snapshot() {
+            Some(asked) => Ok(Scope::At(self.data.snapshots.at(self, asked).await?)),
+            None => self.data.transactions.scope(&self.data, request).await,
+        }
     }
 
     /// Ends sessions and whatever is open in them.

@@ -31,6 +31,7 @@ use crate::failure::{Failure, Result};
 use crate::logical::SessionId;
 use crate::request::Request;
 use crate::session::Session;
+use crate::snapshot::At;
 use crate::transaction::failures::{
     TRANSIENT, committed, elsewhere, expired, none_such, too_old, unknown,
 };
@@ -65,6 +66,8 @@ impl Default for Transactions {
 pub(crate) enum Scope {
     /// In a transaction of its own.
     Alone,
+    /// At a moment that is kept, where nothing can be written.
+    At(At),
     /// As part of its session's transaction.
     Joined(Joined),
 }
@@ -330,6 +333,7 @@ impl Scope {
     pub(crate) async fn reader(&mut self, data: &Data) -> Result<Reader<'_>> {
         match self {
             Self::Alone => Ok(Reader::Own(Box::new(data.store.begin().await?))),
+            Self::At(at) => Ok(Reader::Own(Box::new(data.store.read_at(&at.moment)))),
             Self::Joined(joined) => Ok(Reader::Shared(joined.transaction()?)),
         }
     }
@@ -349,7 +353,7 @@ impl Scope {
         T: Send,
     {
         match self {
-            Self::Alone => {
+            Self::Alone | Self::At(_) => {
                 let outcome = data.store.run(items, statement).await?;
                 session.spent(&outcome.meter);
                 Ok(outcome.value)
@@ -366,7 +370,7 @@ impl Scope {
         new: &NewContainer,
     ) -> tessera_core::Result<Arc<Container>> {
         match self {
-            Self::Alone => data.store.create_container(name, new).await,
+            Self::Alone | Self::At(_) => data.store.create_container(name, new).await,
             Self::Joined(joined) => match joined.transaction() {
                 Ok(transaction) => transaction.create_container(name, new).await,
                 Err(_) => Err(CoreError::Conflict),
@@ -405,6 +409,14 @@ impl Scope {
                 Err(Failure::new(code, message))
             }
             Err(error) => Err(error.into()),
+        }
+    }
+
+    /// The moment that it reads, if that is kept for others.
+    pub(crate) fn at(&self) -> Option<&At> {
+        match self {
+            Self::At(at) => Some(at),
+            Self::Alone | Self::Joined(_) => None,
         }
     }
 

@@ -52,7 +52,43 @@ session.startTransaction()
 session.getDatabase("walk").people.deleteMany({}).deletedCount
 session.abortTransaction().ok
 db.people.countDocuments()
+<<<<<<< HEAD
+// The commands of the users' documents, as they stand there.
+db.runCommand( { shardCollection: "admin.people", key: { region: "hashed" } } )
+use cosmicworks;
+db.employee.insertOne({
+    "firstName": "Steve",
+    "lastName": "Smith",
+    "companyName": "Microsoft",
+    "division": "Azure",
+    "subDivision": "Data & AI",
+    "timeInOrgInYears": 7
+}).acknowledged
+sh.shardCollection("cosmicworks.employee", {"firstName": "hashed"})
+db.adminCommand({
+  "shardCollection": "cosmicworks.employee",
+  "key": {"firstName": "hashed"}
+})
+sh.reshardCollection("cosmicworks.employee", {"lastName": "hashed"})
+db.adminCommand({
+  "reshardCollection": "cosmicworks.employee",
+  "key": {"lastName": "hashed"}
+})
+db.runCommand({
+  createIndexes: "employee",
+  indexes: [{"key":{"firstName":1}, "name":"firstName_1", "enableLargeIndexKeys": true}],
+  blocking: true
+})
+db.employee.getShardDistribution()
+db.employee.find({ lastName: "Smith" }, { _id: 0 }).explain("executionStats").executionStats.totalDocsExamined
+db.employee.find({ lastName: "Smith" }).explain("allPlansExecution").ok
+db.dropDatabase()
+use admin
+db.people.drop()
+use walk
+=======
 // area access
+>>>>>>> main
 db.createUser({ user: "guest", pwd: "secret", roles: ["read"] })
 db.getUsers().users.map(({ user, roles }) => [user, roles])
 db.auth("guest", "wrong")

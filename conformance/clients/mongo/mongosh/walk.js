@@ -33,8 +33,14 @@ function main() {
     allowPositionals: true,
     options: { ca: { type: "string" }, write: { type: "boolean", default: false } },
   });
+<<<<<<< HEAD
+  // A line that is indented or closes something belongs to the one before.
+  const lines = readFileSync(join(__dirname, "session.js"), "utf8").split(/\n(?![ })])/);
+  const inputs = lines.map((line) => line.trimEnd()).filter((line) => line && !line.startsWith("//"));
+=======
   const cases = written(readFileSync(join(__dirname, "session.js"), "utf8"));
   const inputs = cases.map(({ input }) => input);
+>>>>>>> main
   const answers = session(positionals[0], values.ca, inputs);
   const transcript = inputs.map((input, at) => `> ${input}\n${answers[at]}`);
   if (values.write) {

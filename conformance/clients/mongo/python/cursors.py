@@ -32,6 +32,10 @@ def walk(place, report):
         "killCursors", c.name, cursors=[first()["id"]])["cursorsKilled"]))
     report.check("killCursors: no such cursor", 1, lambda: len(place.database.command(
         "killCursors", c.name, cursors=[Int64(12345)])["cursorsNotFound"]))
+    report.check("maxTimeMS ends what takes longer", Refused(50), lambda: place.database.command(
+        "aggregate", c.name, pipeline=[product(c, product(c))], cursor={}, maxTimeMS=5))
+    report.check("maxTimeMS leaves alone what does not", 250,
+                 lambda: len(list(c.find(max_time_ms=60000))))
     report.check("a cursor outlives writes beside it", 250, lambda: beside_writes(c))
     capped = place.database.create_collection("capped", capped=True, size=100000, max=3)
     capped.insert_many({"_id": n} for n in range(5))
@@ -43,6 +47,12 @@ def walk(place, report):
 
 def more(place, c, cursor):
     return place.database.command("getMore", cursor, collection=c.name)["cursor"]
+
+
+def product(c, *stages):
+    """Each document with all documents, found again for each."""
+    return {"$lookup": {"from": c.name, "let": {"n": "$_id"}, "as": "all", "pipeline": [
+        {"$match": {"$expr": {"$gte": ["$_id", {"$multiply": ["$$n", 0]}]}}}, *stages]}}
 
 
 def beside_writes(c):

@@ -13,6 +13,8 @@ def walk(place, report):
                      lambda: c.count_documents({"_id": 1}, session=session))
         report.check("causal consistency: the session has a time", True, lambda: (
             c.insert_one({"_id": 2}, session=session), session.operation_time is not None)[1])
+    with place.client.start_session(snapshot=True) as session:
+        walk_snapshot(place.collection({"_id": 1, "n": 1}, {"_id": 2, "n": 2}), session, report)
     report.check("startSession", 30, lambda: database.command("startSession")["timeoutMinutes"])
     report.check("endSessions", 1.0, lambda: database.command(
         "endSessions", [{"id": Binary(uuid4().bytes, 4)}])["ok"])
@@ -21,6 +23,20 @@ def walk(place, report):
     with client.start_session() as session:
         walk_retries(client[place.name], c, session, report)
     client.close()
+
+
+def walk_snapshot(c, session, report):
+    report.check("a snapshot session: its first read", [1, 2],
+                 lambda: [each["n"] for each in c.find(session=session)])
+    report.check("a snapshot session reads that moment, whatever is written", ([1, 2], [1, 2], 3, 2), lambda: (
+        c.update_many({}, {"$set": {"n": 9}}),
+        (c.distinct("n", session=session),
+         [each["n"] for each in c.find(batch_size=1, session=session)],
+         list(c.aggregate([{"$group": {"_id": 0, "n": {"$sum": "$n"}}}], session=session))[0]["n"],
+         c.count_documents({}, session=session)))[1])
+    report.check("outside of it there is what was written", [9], lambda: c.distinct("n"))
+    report.check("a snapshot session lists nothing", Refused(72),
+                 lambda: list(c.list_indexes(session=session)))
 
 
 def walk_retries(database, c, session, report):

@@ -39,6 +39,7 @@ actions! {
     KillCursors "killCursors",
     ListCollections "listCollections",
     ListIndexes "listIndexes",
+    PlanCacheIndexFilter "planCacheIndexFilter",
     PlanCacheRead "planCacheRead",
     PlanCacheWrite "planCacheWrite",
     ReIndex "reIndex",

@@ -66,6 +66,7 @@ const DB_ADMIN: &[Action] = &[
     IndexStats,
     ListCollections,
     ListIndexes,
+    PlanCacheIndexFilter,
     PlanCacheRead,
     PlanCacheWrite,
     ReIndex,

@@ -3,6 +3,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use tessera_core::Transaction;
+use tessera_core::moment::Moment;
 use tessera_core::throughput::Meter;
 use tessera_mongo_language::error::Result as LanguageResult;
 use tessera_mongo_language::pipeline::{
@@ -18,10 +19,32 @@ use crate::plan::Hint;
 use crate::service::Service;
 use crate::session::Session;
 use crate::sharding::config;
+use crate::transaction::Scope;
 use crate::write::target::Target;
 
 /// A session's transaction while a pipeline reads in it.
 pub(crate) type Shared = Arc<tokio::sync::Mutex<Transaction>>;
+
+/// What a pipeline reads.
+#[derive(Clone, Default)]
+pub(crate) enum Within {
+    /// Each batch as of its own moment.
+    #[default]
+    Now,
+    Moment(Moment),
+    Transaction(Shared),
+}
+
+impl Within {
+    /// What the scope of a command says, which may have lent its transaction.
+    pub(crate) fn of(scope: &Scope, lent: Option<Shared>) -> Self {
+        match (lent, scope.at()) {
+            (Some(lent), _) => Self::Transaction(lent),
+            (None, Some(at)) => Self::Moment(at.moment.clone()),
+            (None, None) => Self::Now,
+        }
+    }
+}
 
 /// What is around a pipeline.
 pub(crate) struct Environment {
@@ -31,8 +54,7 @@ pub(crate) struct Environment {
     /// The collection that the command names.
     pub(crate) namespace: Option<Namespace>,
     pub(crate) bypass_validation: bool,
-    /// The transaction that all of it reads in, if the command belongs to one.
-    transaction: Mutex<Option<Shared>>,
+    within: Mutex<Within>,
     meters: Mutex<Vec<Meter>>,
 }
 
@@ -41,7 +63,7 @@ impl Environment {
         service: &Arc<Service>,
         (database, namespace): (&str, Option<Namespace>),
         bypass_validation: bool,
-        transaction: Option<Shared>,
+        within: Within,
     ) -> Self {
         Self {
             data: service.data.clone(),
@@ -49,7 +71,7 @@ impl Environment {
             database: database.to_owned(),
             namespace,
             bypass_validation,
-            transaction: Mutex::new(transaction),
+            within: Mutex::new(within),
             meters: Mutex::default(),
         }
     }
@@ -59,27 +81,26 @@ impl Environment {
         &self,
         read: impl AsyncFnOnce(&mut Transaction) -> Result<T>,
     ) -> Result<T> {
-        match self.transaction() {
-            Some(shared) => read(&mut *shared.lock().await).await,
-            None => {
-                let mut transaction = self.data.store.begin().await?;
-                let done = read(&mut transaction).await;
-                let mut meters = self.meters.lock().unwrap_or_else(PoisonError::into_inner);
-                meters.push(transaction.meter().clone());
-                done
-            }
-        }
+        let mut transaction = match self.within() {
+            Within::Transaction(shared) => return read(&mut *shared.lock().await).await,
+            Within::Moment(moment) => self.data.store.read_at(&moment),
+            Within::Now => self.data.store.begin().await?,
+        };
+        let done = read(&mut transaction).await;
+        let mut meters = self.meters.lock().unwrap_or_else(PoisonError::into_inner);
+        meters.push(transaction.meter().clone());
+        done
     }
 
-    fn transaction(&self) -> Option<Shared> {
-        let transaction = self.transaction.lock();
-        transaction.unwrap_or_else(PoisonError::into_inner).clone()
+    fn within(&self) -> Within {
+        let within = self.within.lock();
+        within.unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Lets go of the command's transaction, because everything in it is read.
     pub(crate) fn release(&self) {
-        let transaction = self.transaction.lock();
-        transaction.unwrap_or_else(PoisonError::into_inner).take();
+        let mut within = self.within.lock().unwrap_or_else(PoisonError::into_inner);
+        *within = Within::Now;
     }
 
     pub(crate) async fn target(&self, namespace: &Namespace) -> Result<Option<Target>> {

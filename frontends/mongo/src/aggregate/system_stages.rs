@@ -239,7 +239,7 @@ async fn index_stats(environment: &Environment, argument: &Bson) -> Result<Vec<D
             "name": spec.name.clone(),
             "key": spec.key.clone(),
             "host": "tessera",
-            "accesses": { "ops": 0i64, "since": DateTime::now() },
+            "accesses": spec.accesses.to_document(),
             "spec": spec.document.clone(),
         }
     });

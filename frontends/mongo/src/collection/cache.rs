@@ -29,7 +29,11 @@ impl Collections {
         {
             return Ok(Arc::clone(&known.1));
         }
-        let collection = Arc::new(Collection::decode(&definition.schema)?);
+        let mut collection = Collection::decode(&definition.schema)?;
+        let before = self.decoded.get(&definition.storage);
+        let before = before.map(|known| Arc::clone(&known.1));
+        collection.remember(definition, before.as_deref());
+        let collection = Arc::new(collection);
         if self.decoded.len() >= MAX_KEPT {
             self.decoded.clear();
         }

@@ -10,9 +10,10 @@ use tessera_core::definition::{Definition, IndexState};
 use tessera_core::key::IndexId;
 use tessera_mongo_language::collation::Collation;
 use tessera_mongo_language::error::{Code, Error, Result};
-use tessera_mongo_language::filter::{Filter, Place};
+use tessera_mongo_language::filter;
 
-use crate::index::{ID_INDEX, IndexSpec};
+use crate::index::{Accesses, ID_INDEX, IndexSpec};
+use crate::plan::filters::IndexFilters;
 
 /// The name of the core's index that keeps `_id` unique where the row key is another one.
 pub(crate) const CORE_ID_INDEX: &str = ID_INDEX;
@@ -32,6 +33,8 @@ pub(crate) struct Collection {
     pub(crate) id_index: Arc<IndexSpec>,
     /// All other indexes. One that the core does not know is not there (any more).
     pub(crate) indexes: Vec<Arc<IndexSpec>>,
+    /// Which indexes some queries may use.
+    pub(crate) index_filters: Arc<IndexFilters>,
 }
 
 /// What a view reads.
@@ -52,8 +55,7 @@ pub(crate) struct Capped {
 /// What documents must be like.
 #[derive(Clone, Debug)]
 pub(crate) struct Validator {
-    pub(crate) filter: Filter,
-    pub(crate) document: Document,
+    pub(crate) rules: filter::Validator,
     /// Whether documents that do not fit already may stay so when they are updated.
     pub(crate) moderate: bool,
     /// Whether documents that do not fit are refused, or only noted.
@@ -110,6 +112,7 @@ impl Collection {
             indexes: stored_indexes(indexes)?,
             collation,
             options,
+            index_filters: Arc::default(),
         })
     }
 
@@ -161,14 +164,43 @@ impl Collection {
         Ok(encoded.into())
     }
 
+    /// Whether an index refuses new equal values before it becomes unique.
+    pub(crate) fn prepares_unique(&self) -> bool {
+        self.indexes.iter().any(|index| index.prepare_unique)
+    }
+
     /// Whether items lie in the order of their `_id`.
     pub(crate) fn is_ordered_by_id(&self) -> bool {
         self.capped.is_none() && self.shard_key.is_none()
     }
 
+    /// Whether it was made to lie in the order of its `_id`, which is then no index beside it.
+    pub(crate) fn is_clustered(&self) -> bool {
+        self.options.contains_key("clusteredIndex")
+    }
+
     /// Whether a core index on `_id` is needed, because the row key alone does not find one.
     pub(crate) fn needs_id_index(&self) -> bool {
         !self.is_ordered_by_id()
+    }
+
+    /// Takes over what this process knows of the collection besides its schema: index filters, and
+    /// how often indexes were used, unless they are others by now.
+    pub(crate) fn remember(&mut self, definition: &Definition, before: Option<&Self>) {
+        if let Some(before) = before {
+            self.index_filters = Arc::clone(&before.index_filters);
+        }
+        for spec in self.indexes.iter_mut().chain([&mut self.id_index]) {
+            let id = definition.index(&spec.name).map(|index| index.id);
+            let known = before.and_then(|before| before.index(&spec.name));
+            let known =
+                known.filter(|known| known.accesses.index == id && known.hidden == spec.hidden);
+            let accesses = match known {
+                Some(known) => Arc::clone(&known.accesses),
+                None => Arc::new(Accesses::new(id)),
+            };
+            Arc::make_mut(spec).accesses = accesses;
+        }
     }
 
     /// The index of this name, `_id_` included.
@@ -235,8 +267,7 @@ impl Validator {
         }
         let context = crate::context::constant(collation);
         Ok(Some(Self {
-            filter: Filter::parse_in(document, &context, Place::Validator)?,
-            document: document.clone(),
+            rules: filter::Validator::parse(document, &context)?,
             moderate: level == "moderate",
             refuses: action != "warn",
         }))

@@ -7,7 +7,7 @@ use tessera_mongo_language::error::{Code, Error, bad_value, failed_to_parse};
 use tessera_mongo_language::pipeline::Pipeline;
 
 use crate::access::{Access, Action, Need};
-use crate::aggregate::environment::{Environment, Handle};
+use crate::aggregate::environment::{Environment, Handle, Within};
 use crate::aggregate::{Aggregation, PipelineRows, rules};
 use crate::batch::{Batch, FIRST_BATCH, Turn};
 use crate::collection::Namespace;
@@ -33,6 +33,7 @@ pub(crate) const COMMANDS: &[Command] = &[
     )
     .in_transactions()
     .reads()
+    .snapshots()
     .writes()
     .stable(),
     Command::new(
@@ -167,7 +168,7 @@ pub(crate) async fn open(
     let data = service.data.clone();
     let pipeline = Pipeline::parse(&aggregation.stages, &aggregation.context)?;
     let writes = pipeline.writes().is_some();
-    let mut scope = data.transactions.scope(&data, request).await?;
+    let mut scope = service.reading_scope(request).await?;
     if writes && scope.is_joined() {
         let message = "a pipeline in a transaction cannot write";
         return Err(Failure::new(
@@ -178,7 +179,8 @@ pub(crate) async fn open(
     let lent = scope.lend(&data).await?;
     let namespace = aggregation.namespace.clone();
     let at = (request.database, namespace);
-    let environment = Environment::new(&service, at, bypass, lent.clone());
+    let within = Within::of(&scope, lent.clone());
+    let environment = Environment::new(&service, at, bypass, within);
     let environment = Arc::new(environment);
     let handle = Handle(Arc::clone(&environment));
     let mut batch = Batch::new(Turn::First);
@@ -212,9 +214,15 @@ pub(crate) async fn open(
                 .filter(|_| request.in_transaction()),
             never_expires: false,
             tail: None,
+            at: scope.at().cloned(),
         })?
     };
+<<<<<<< HEAD
+    let batch = batch.read_at(scope.at());
+    Ok(batch.reply(Turn::First, id, shown)?.into())
+=======
     Ok(batch.reply(id, shown)?.into())
+>>>>>>> main
 }
 
 /// The aggregation that a command asks for.

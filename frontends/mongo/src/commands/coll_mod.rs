@@ -19,6 +19,7 @@ use crate::reply::Reply;
 use crate::request::Request;
 use crate::service::Service;
 use crate::session::Session;
+use crate::write::prepared;
 use crate::write::target::Target;
 
 pub(crate) const COMMANDS: &[Command] = &[Command::new(
@@ -84,6 +85,12 @@ async fn run(service: &Service, _session: &mut Session, request: &Request<'_>) -
         let message = "dryRun mode is only supported when converting an index to unique";
         return Err(Error::new(Code::INVALID_OPTIONS, message).into());
     }
+    if let Some(unique) = &unique {
+        let violations = prepared::violations(&mut transaction, &target, unique).await?;
+        if !violations.is_empty() {
+            return Err(cannot_convert(violations));
+        }
+    }
     if dry_run {
         reply.remove("unique_new");
         return Ok(reply.into());
@@ -113,10 +120,14 @@ async fn make_unique(service: &Service, namespace: &Namespace, unique: IndexSpec
     if failure.code() != Code::DUPLICATE_KEY {
         return Err(failure);
     }
+    Err(cannot_convert(Vec::new()))
+}
+
+fn cannot_convert(violations: Vec<Bson>) -> Failure {
     let message = "Cannot convert the index to unique. Please resolve conflicting documents \
                    before running collMod again.";
     let failure = Failure::new(Code::CANNOT_CONVERT_INDEX_TO_UNIQUE, message);
-    Err(failure.with("violations", Vec::<Bson>::new()))
+    failure.with("violations", violations)
 }
 
 fn change_options(
@@ -331,10 +342,14 @@ fn becomes_unique(index: &IndexSpec, fields: &Fields<'_>) -> Result<bool> {
 
 /// Why the index on `_id` stays as it is.
 fn id_index_stays(collection: &Collection, fields: &Fields<'_>) -> Failure {
+    let clustered = collection.is_clustered();
+    if clustered && fields.get("hidden").is_none() {
+        return not_found(&doc! { "_id": 1 });
+    }
     if fields.get("hidden").is_none() {
         return invalid("the _id index cannot be changed");
     }
-    if collection.options.contains_key("clusteredIndex") {
+    if clustered {
         return Error::new(Code(6_011_800), "the clustered index cannot be hidden").into();
     }
     bad_value("can't hide _id index").into()

@@ -15,7 +15,6 @@ use crate::collection::{Collection, Namespace};
 use crate::command::Command;
 use crate::commands::statements::count as number;
 use crate::commands::{asked, view};
-use crate::concern::Level;
 use crate::execute::Execution;
 use crate::execute::computed;
 use crate::execute::query::Query;
@@ -28,6 +27,7 @@ use crate::request::Request;
 use crate::service::Service;
 use crate::session::Session;
 use crate::sharding::config;
+use crate::transaction::Scope;
 use crate::write::target::Target;
 
 pub(crate) const COMMANDS: &[Command] = &[
@@ -46,7 +46,8 @@ pub(crate) const COMMANDS: &[Command] = &[
         |service, session, request| Box::pin(distinct(service, session, request)),
     )
     .in_transactions()
-    .reads(),
+    .reads()
+    .snapshots(),
 ];
 
 pub(crate) const COUNT: &[Field] = &[
@@ -79,11 +80,6 @@ const STEP: usize = 1_000;
 async fn count(service: &Service, session: &mut Session, request: &Request<'_>) -> Result<Reply> {
     let namespace = Namespace::new(request.database, request.collection()?)?;
     let fields = Fields::of(request, COUNT)?;
-    let level = request.generic.read_concern.as_ref();
-    if level.is_some_and(|concern| concern.level == Some(Level::Snapshot)) {
-        let message = "count does not support { readConcern: { level: \"snapshot\" } }";
-        return Err(Error::new(Code::INVALID_OPTIONS, message).into());
-    }
     if let Some(documents) = config::documents(service, &namespace).await? {
         let found = computed::answer(&count_query(service, &fields, None)?, documents)?;
         return Ok(doc! { "n": number(found.len() as u64) }.into());
@@ -188,30 +184,36 @@ async fn distinct(
         let message = "the key of a distinct must not contain NUL";
         return Err(Error::new(Code(31_032), message).into());
     }
-    let mut scope = service
-        .data
-        .transactions
-        .scope(&service.data, request)
-        .await?;
+    let mut scope = service.reading_scope(request).await?;
     let mut reader = scope.reader(&service.data).await?;
     let target = Target::find(&service.data, &mut reader, &namespace).await?;
     let Some(target) = target else {
         distinct_query(service, &fields, None)?;
         drop(reader);
         scope.succeed();
-        return Ok(doc! { "values": [] }.into());
+        return Ok(distinct_reply(Vec::new(), &scope));
     };
     if target.collection.view.is_some() {
         drop(reader);
+        let read = (&target, &fields);
+        let values = view::distinct(session, request, &mut scope, read).await?;
         scope.succeed();
-        return view::distinct(service, session, request, (&target, &fields)).await;
+        return Ok(distinct_reply(values, &scope));
     }
     let query = distinct_query(service, &fields, Some(&target.collection))?;
     let (values, _) = run_distinct(&mut reader, &target, query, key).await?;
     session.spent(reader.meter());
     drop(reader);
     scope.succeed();
-    Ok(doc! { "values": values }.into())
+    Ok(distinct_reply(values, &scope))
+}
+
+fn distinct_reply(values: Vec<Bson>, scope: &Scope) -> Reply {
+    let mut reply = doc! { "values": values };
+    if let Some(at) = scope.at() {
+        reply.insert("atClusterTime", at.time);
+    }
+    reply.into()
 }
 
 /// The query of a `distinct`.

@@ -20,6 +20,7 @@ use crate::reply::Reply;
 use crate::request::Request;
 use crate::service::Service;
 use crate::session::Session;
+use crate::transaction::Scope;
 
 pub(crate) const COMMANDS: &[Command] = &[
     Command::new(
@@ -151,17 +152,23 @@ async fn fill(
     request: &Request<'_>,
     (cursor, size): (&mut Cursor, usize),
 ) -> Result<(Batch, bool)> {
-    let mut scope = service
-        .data
-        .transactions
-        .scope(&service.data, request)
-        .await?;
+    let mut scope = match &cursor.at {
+        Some(at) => Scope::At(at.clone()),
+        None => {
+            let transactions = &service.data.transactions;
+            transactions.scope(&service.data, request).await?
+        }
+    };
     let mut writes = service.data.capped_writes.subscribe();
     let wait = request.generic.max_time.unwrap_or(DEFAULT_WAIT);
     let until = Instant::now() + wait;
     loop {
         writes.borrow_and_update();
+<<<<<<< HEAD
+        let mut batch = Batch::new().read_at(scope.at());
+=======
         let mut batch = Batch::new(Turn::Next);
+>>>>>>> main
         let mut reader = scope.reader(&service.data).await?;
         let filled = cursor
             .rows

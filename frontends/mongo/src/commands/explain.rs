@@ -18,6 +18,7 @@ use crate::failure::{Failure, Result};
 use crate::fields::{Field, Fields, STRING, optional};
 use crate::plan::Plan;
 use crate::plan::explain::{Ran, above, number, stages};
+use crate::plan::filters;
 use crate::reply::Reply;
 use crate::request::Request;
 use crate::service::Service;
@@ -33,6 +34,7 @@ pub(crate) const COMMANDS: &[Command] = &[Command::new(
     |service, session, request| Box::pin(run(service, session, request)),
 )
 .reads()
+.snapshots()
 .stable()];
 
 const FIELDS: &[Field] = &[optional("verbosity", STRING)];
@@ -176,24 +178,10 @@ async fn show(
         None => (Plan::of(crate::plan::Access::Nothing, true), 0),
     };
     let runs = verbosity != "queryPlanner";
-    let began = Instant::now();
     let ran = match target {
         Some(target) if runs => {
-            let mut execution = Execution::new(Arc::new(query.clone()), plan.clone());
-            let mut returned = 0;
-            while let Some(row) = execution
-                .next(transaction, &target.container, 1_000)
-                .await?
-            {
-                execution.finish_document(row)?;
-                returned += 1;
-            }
-            let millis = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
-            Some(Ran {
-                returned,
-                counts: execution.counts(),
-                millis,
-            })
+            let ran = run_plan(transaction, target, (&query, &plan), u64::MAX).await?;
+            Some(ran)
         }
         None if runs => Some(Ran {
             returned: 0,
@@ -209,7 +197,11 @@ async fn show(
             None => tree,
         }
     };
-    let mut shown = doc! { "queryPlanner": planner(&plan, &query_shown, tree(None)) };
+    let mut planner = planner(&plan, &query_shown, tree(None));
+    let filtered =
+        target.is_some_and(|target| target.collection.index_filters.of(&query).is_some());
+    planner.insert("indexFilterSet", filtered);
+    let mut shown = doc! { "queryPlanner": planner };
     if let Some(target) = target.filter(|target| target.collection.shard_key.is_some()) {
         let touched = partitions_of(target, &plan, partitions);
         if let Ok(planner) = shown.get_document_mut("queryPlanner") {
@@ -220,9 +212,58 @@ async fn show(
     if let Some(ran) = ran {
         let mut stats = execution_stats(ran, tree(Some(ran)));
         if verbosity == "allPlansExecution" {
-            stats.insert("allPlansExecution", Vec::<Bson>::new());
+            let trials = match target {
+                Some(target) => trials(transaction, target, (&query, &plan)).await?,
+                None => Vec::new(),
+            };
+            stats.insert("allPlansExecution", trials);
         }
         shown.insert("executionStats", stats);
+    }
+    Ok(shown)
+}
+
+/// Runs a plan until it has so many answers.
+async fn run_plan(
+    transaction: &mut Transaction,
+    target: &Target,
+    (query, plan): (&Query, &Plan),
+    most: u64,
+) -> Result<Ran> {
+    let began = Instant::now();
+    let mut execution = Execution::new(Arc::new(query.clone()), plan.clone());
+    let mut returned = 0;
+    while returned < most {
+        let next = execution.next(transaction, &target.container, 1_000);
+        let Some(row) = next.await? else {
+            break;
+        };
+        execution.finish_document(row)?;
+        returned += 1;
+    }
+    Ok(Ran {
+        returned,
+        counts: execution.counts(),
+        millis: u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX),
+    })
+}
+
+/// What each of several possible plans does for the first answers. One alone is not tried.
+async fn trials(
+    transaction: &mut Transaction,
+    target: &Target,
+    (query, plan): (&Query, &Plan),
+) -> Result<Vec<Bson>> {
+    const MOST: u64 = 101;
+    if plan.rejected.is_empty() {
+        return Ok(Vec::new());
+    }
+    let mut shown = Vec::new();
+    for tried in std::iter::once(plan).chain(&plan.rejected) {
+        let ran = run_plan(transaction, target, (query, tried), MOST).await?;
+        let mut stats = execution_stats(ran, stages(tried, query, Some(ran)));
+        stats.remove("executionSuccess");
+        shown.push(Bson::Document(stats));
     }
     Ok(shown)
 }
@@ -233,7 +274,7 @@ fn partitions_of(target: &Target, plan: &Plan, all: usize) -> Document {
     use tessera_core::reading::Span;
 
     let token = match &plan.access {
-        Access::Point(locator) => Some(locator.token),
+        Access::Point(point) => Some(point.locator.token),
         Access::Scan(scan) => match scan.span {
             Span::Partition { token, .. } => Some(token),
             _ => None,
@@ -253,16 +294,15 @@ fn partitions_of(target: &Target, plan: &Plan, all: usize) -> Document {
 }
 
 fn planner(plan: &Plan, query: &Query, tree: Document) -> Document {
-    let rejected = plan.rejected.iter().map(|access| {
-        let rejected = Plan::of(access.clone(), query.sort.is_none());
-        Bson::Document(stages(&rejected, query, None))
-    });
+    let rejected = plan.rejected.iter();
+    let rejected = rejected.map(|rejected| Bson::Document(stages(rejected, query, None)));
+    let hash = format!("{:08X}", filters::shape(query) & 0xffff_ffff);
     let mut planner = doc! {
         "parsedQuery": query.filter.to_document(),
         "indexFilterSet": false,
-        "queryHash": hash(&query.filter_document, query),
-        "planCacheShapeHash": hash(&query.filter_document, query),
-        "planCacheKey": hash(&query.filter_document, query),
+        "queryHash": hash.clone(),
+        "planCacheShapeHash": hash.clone(),
+        "planCacheKey": hash,
         "optimizationTimeMillis": 0,
         "maxIndexedOrSolutionsReached": false,
         "maxIndexedAndSolutionsReached": false,
@@ -275,36 +315,6 @@ fn planner(plan: &Plan, query: &Query, tree: Document) -> Document {
         planner.insert("collation", query.collation().to_document());
     }
     planner
-}
-
-/// A number of the query's shape: the fields and operators without their values.
-fn hash(filter: &Document, query: &Query) -> String {
-    use std::hash::{DefaultHasher, Hash as _, Hasher as _};
-
-    fn shape(document: &Document, hasher: &mut DefaultHasher) {
-        for (name, value) in document {
-            name.hash(hasher);
-            match value {
-                Bson::Document(inner) => shape(inner, hasher),
-                Bson::Array(inner) if name.starts_with('$') => {
-                    for inner in inner.iter().filter_map(Bson::as_document) {
-                        shape(inner, hasher);
-                    }
-                }
-                other => (other.element_type() as u8 == 0).hash(hasher),
-            }
-        }
-    }
-    let mut hasher = DefaultHasher::new();
-    shape(filter, &mut hasher);
-    query.sort_document.to_string().hash(&mut hasher);
-    query.projection_document.to_string().hash(&mut hasher);
-    query
-        .collation()
-        .to_document()
-        .to_string()
-        .hash(&mut hasher);
-    format!("{:08X}", hasher.finish() & 0xffff_ffff)
 }
 
 fn execution_stats(ran: Ran, tree: Document) -> Document {

@@ -49,7 +49,7 @@ pub(crate) async fn find(
 
 /// The collection and the `_id` of a `find` by that alone.
 fn simple_find<'a>(request: &Request<'a>) -> Result<Option<(&'a str, Bson)>> {
-    if request.in_transaction() {
+    if request.in_transaction() || request.snapshot().is_some() {
         return Ok(None);
     }
     let RawBsonRef::String(name) = request.argument() else {
@@ -93,5 +93,8 @@ pub(crate) fn only_id(filter: &RawDocument) -> Result<Option<Bson>> {
 /// Where the document lies, if that follows from the `_id` alone.
 pub(crate) fn locate(collection: &Collection, id: &Bson) -> Option<Locator> {
     let is_plain = collection.view.is_none() && collection.is_ordered_by_id();
-    is_plain.then(|| collection.locate_id(id))
+    is_plain.then(|| {
+        collection.id_index.accesses.count();
+        collection.locate_id(id)
+    })
 }

@@ -24,6 +24,7 @@ use crate::request::Request;
 use crate::service::Service;
 use crate::session::Session;
 use crate::sharding::config;
+use crate::transaction::Scope;
 use crate::write::target::Target;
 
 pub(crate) const COMMANDS: &[Command] = &[Command::new(
@@ -34,6 +35,7 @@ pub(crate) const COMMANDS: &[Command] = &[Command::new(
 )
 .in_transactions()
 .reads()
+.snapshots()
 .stable()];
 
 pub(crate) const FIELDS: &[Field] = &[
@@ -97,11 +99,7 @@ async fn find(service: &Service, session: &mut Session, request: &Request<'_>) -
     let namespace = Namespace::new(request.database, request.collection()?)?;
     let fields = Fields::of(request, FIELDS)?;
     let delivery = Delivery::read(&fields)?;
-    let mut scope = service
-        .data
-        .transactions
-        .scope(&service.data, request)
-        .await?;
+    let mut scope = service.reading_scope(request).await?;
     let mut reader = scope.reader(&service.data).await?;
     let target = Target::find(&service.data, &mut reader, &namespace).await?;
     let Some(target) = target else {
@@ -109,8 +107,14 @@ async fn find(service: &Service, session: &mut Session, request: &Request<'_>) -
         query(service, &fields, None)?;
         drop(reader);
         scope.succeed();
+<<<<<<< HEAD
+        return Ok(Batch::new()
+            .read_at(scope.at())
+            .reply(Turn::First, 0, &namespace.to_string())?
+=======
         return Ok(Batch::new(Turn::First)
             .reply(0, &namespace.to_string())?
+>>>>>>> main
             .into());
     };
     if target.collection.view.is_some() {
@@ -144,17 +148,22 @@ async fn find(service: &Service, session: &mut Session, request: &Request<'_>) -
         None => !done,
     };
     let id = if stays && !delivery.single_batch {
-        let cursor = cursor(request, &namespace, delivery, rows);
+        let cursor = cursor((request, &scope), &namespace, delivery, rows);
         service.data.cursors.keep(cursor)?
     } else {
         0
     };
+<<<<<<< HEAD
+    let batch = batch.read_at(scope.at());
+    Ok(batch.reply(Turn::First, id, &namespace.to_string())?.into())
+=======
     Ok(batch.reply(id, &namespace.to_string())?.into())
+>>>>>>> main
 }
 
 /// The cursor over what a first batch has left.
 fn cursor(
-    request: &Request<'_>,
+    (request, scope): (&Request<'_>, &Scope),
     namespace: &Namespace,
     delivery: Delivery,
     rows: FindRows,
@@ -167,6 +176,7 @@ fn cursor(
         transaction: number.filter(|_| request.in_transaction()),
         never_expires: delivery.never_expires,
         tail: delivery.tail,
+        at: scope.at().cloned(),
     }
 }
 

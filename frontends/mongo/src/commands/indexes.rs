@@ -123,6 +123,9 @@ async fn create(service: &Service, _session: &mut Session, request: &Request<'_>
         let spec = if lenient { known_options(spec) } else { spec };
         asked.push(IndexSpec::parse(&spec, &collection.collation)?);
     }
+    if namespace.collection().starts_with("system.") && asked.iter().any(|spec| spec.hidden) {
+        return Err(bad_value("Can't hide index on system collection").into());
+    }
     let new = only_new(&collection, asked)?;
     for index in new.iter().filter(|index| index.unique) {
         if let Some(shard_key) = &collection.shard_key {
@@ -156,7 +159,7 @@ async fn create(service: &Service, _session: &mut Session, request: &Request<'_>
 
 /// How many indexes a collection has. What a clustered one is ordered by is no index of its own.
 fn counted(collection: &Collection) -> usize {
-    let own = usize::from(!collection.options.contains_key("clusteredIndex"));
+    let own = usize::from(!collection.is_clustered());
     own + collection.indexes.len()
 }
 

@@ -20,6 +20,7 @@ mod indexes;
 mod insert;
 mod login;
 mod parameters;
+mod plan_cache;
 mod replication;
 mod roles;
 pub(crate) mod server;
@@ -50,6 +51,7 @@ const FAMILIES: &[&[Command]] = &[
     crate::sharding::CLUSTER_COMMANDS,
     crate::sharding::INSIGHT_COMMANDS,
     crate::sharding::COLLECTION_COMMANDS,
+    crate::sharding::CONSISTENCY_COMMANDS,
     create::COMMANDS,
     cursors::COMMANDS,
     custom_action::COMMANDS,
@@ -61,6 +63,7 @@ const FAMILIES: &[&[Command]] = &[
     insert::COMMANDS,
     login::COMMANDS,
     parameters::COMMANDS,
+    plan_cache::COMMANDS,
     replication::COMMANDS,
     roles::COMMANDS,
     server::COMMANDS,

@@ -9,7 +9,7 @@ use crate::command::Command;
 use crate::concern::{Acknowledgement, Level, ReadConcern, WriteConcern};
 use crate::failure::{Failure, Result};
 use crate::fields::{BOOL, DOCUMENT, Field, Fields, STRING, optional};
-use crate::parameters::{self, Parameter, TRANSACTION_LIFETIME_S};
+use crate::parameters::{self, CURSOR_TIMEOUT_MS, Parameter, TRANSACTION_LIFETIME_S};
 use crate::reply::Reply;
 use crate::request::Request;
 use crate::service::Service;
@@ -127,6 +127,9 @@ async fn set(service: &Service, _: &mut Session, request: &Request<'_>) -> Resul
     let lifetime = service.parameters.integer(service, TRANSACTION_LIFETIME_S);
     let transactions = &service.data.transactions;
     transactions.set_lifetime_seconds(u64::try_from(lifetime).unwrap_or_default());
+    let idle = service.parameters.integer(service, CURSOR_TIMEOUT_MS);
+    let cursors = &service.data.cursors;
+    cursors.set_idle_ms(u64::try_from(idle).unwrap_or_default());
     Ok(doc! { "was": was }.into())
 }
 

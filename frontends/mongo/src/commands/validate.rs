@@ -2,10 +2,11 @@
 
 use bson::{Bson, Document, doc};
 use tessera_core::Transaction;
+use tessera_core::definition::IndexState;
 use tessera_mongo_language::error::{Code, Error};
 
 use crate::access::{Access, Action};
-use crate::collection::Namespace;
+use crate::collection::{Namespace, Validator};
 use crate::command::Command;
 use crate::execute::decode;
 use crate::failure::{Failure, Result};
@@ -95,16 +96,24 @@ async fn validate(
         "ns": namespace.to_string(),
         "uuid": target.collection.uuid_bson(),
     };
-    let mut valid = true;
+    let (mut errors, mut warnings) = (Vec::new(), Vec::new());
     if !asked.metadata {
         let checked = Checked::read(&mut transaction, &target).await?;
         session.spent(transaction.meter());
-        valid = checked.invalid == 0;
+        if checked.invalid > 0 {
+            errors.push(format!("{} documents are not valid BSON", checked.invalid));
+        }
+        errors.extend(faults(service, &target).await?);
+        if checked.non_compliant > 0 {
+            let message = "Detected one or more documents not compliant with the collection's \
+                           schema.";
+            warnings.push(message);
+        }
         let keys = checked.keys.iter();
         let keys = keys.map(|(name, keys)| (name.clone(), number(*keys)));
         reply.extend(doc! {
             "nInvalidDocuments": number(checked.invalid),
-            "nNonCompliantDocuments": 0,
+            "nNonCompliantDocuments": number(checked.non_compliant),
             "nrecords": number(checked.documents),
             "keysPerIndex": keys.collect::<Document>(),
         });
@@ -112,19 +121,19 @@ async fn validate(
     let live = target.collection.live_indexes(&target.container.definition);
     let specs = std::iter::once(&target.collection.id_index).chain(live.map(|(spec, ..)| spec));
     let details = specs.map(|spec| {
-        let details = doc! { "valid": true, "spec": spec.document.clone() };
+        let details = doc! { "valid": errors.is_empty(), "spec": spec.document.clone() };
         (spec.name.clone(), Bson::Document(details))
     });
     let details: Document = details.collect();
     reply.extend(doc! {
         "nIndexes": i32::try_from(details.len()).unwrap_or(i32::MAX),
         "indexDetails": details,
-        "valid": valid,
+        "valid": errors.is_empty(),
         "repaired": false,
         "repairMode": asked.repair_mode(),
         "readTimestamp": Bson::Null,
-        "warnings": [],
-        "errors": [],
+        "warnings": warnings,
+        "errors": errors,
         "extraIndexEntries": [],
         "missingIndexEntries": [],
         "corruptRecords": [],
@@ -132,11 +141,23 @@ async fn validate(
     Ok(reply.into())
 }
 
+/// Where the indexes and counts of a collection disagree with its documents. One that is being
+/// built does not agree yet.
+async fn faults(service: &Service, target: &Target) -> Result<Vec<String>> {
+    let mut indexes = target.container.definition.indexes.iter();
+    if indexes.any(|index| index.state != IndexState::Ready) {
+        return Ok(Vec::new());
+    }
+    Ok(service.store.verify(&target.namespace.container).await?)
+}
+
 /// What reading a whole collection found.
 #[derive(Default)]
 struct Checked {
     documents: i64,
     invalid: i64,
+    /// Documents that the validator would refuse now.
+    non_compliant: i64,
     keys: Vec<(String, i64)>,
 }
 
@@ -164,6 +185,9 @@ impl Checked {
                     checked.invalid += 1;
                     continue;
                 };
+                let validator = target.collection.validator.as_ref();
+                let refused = |validator: &Validator| validator.rules.check(&document).is_err();
+                checked.non_compliant += i64::from(validator.is_some_and(refused));
                 for (spec, count) in specs.iter().zip(&mut counts) {
                     let entries = keys::of(spec, &document)?.entries.len();
                     *count += i64::try_from(entries).unwrap_or(i64::MAX);

@@ -7,9 +7,9 @@ use tessera_core::Transaction;
 use tessera_mongo_language::collation::Collation;
 use tessera_mongo_language::error::Code;
 use tessera_mongo_language::path::Path;
-use tessera_mongo_language::pipeline::Pipeline;
+use tessera_mongo_language::pipeline::{self, Pipeline};
 
-use crate::aggregate::environment::{Environment, Handle};
+use crate::aggregate::environment::{Environment, Handle, Within};
 use crate::aggregate::{Aggregation, rules};
 use crate::commands::count::Distinct;
 use crate::commands::find::{Delivery, as_pipeline};
@@ -23,6 +23,7 @@ use crate::reply::Reply;
 use crate::request::Request;
 use crate::service::Service;
 use crate::session::Session;
+use crate::transaction::Scope;
 use crate::write::target::Target;
 
 /// How many views may stand on each other.
@@ -174,15 +175,23 @@ pub(crate) async fn find(
 async fn collect(
     session: &mut Session,
     request: &Request<'_>,
+    scope: &mut Scope,
     aggregation: Aggregation,
 ) -> Result<Vec<Document>> {
+    let service = session.service();
+    let lent = scope.lend(&service.data).await?;
     let at = (request.database, aggregation.namespace.clone());
-    let environment = Arc::new(Environment::new(&session.service(), at, false, None));
+    let within = Within::of(scope, lent.clone());
+    let environment = Arc::new(Environment::new(&service, at, false, within));
     let handle = Handle(Arc::clone(&environment));
-    let source = aggregation.open(&handle).await?;
-    let found = tessera_mongo_language::pipeline::collect(source).await;
+    let found = async { Ok(pipeline::collect(aggregation.open(&handle).await?).await?) };
+    let found = found.await;
     environment.settle(session);
-    Ok(found?)
+    if let Some(lent) = lent {
+        environment.release();
+        scope.take_back(lent)?;
+    }
+    found
 }
 
 /// A `count` on a view.
@@ -207,28 +216,28 @@ pub(crate) async fn count(
     }
     stages.push(doc! { "$count": "n" });
     let aggregation = through(service, (target, fields), stages, None)?;
-    let found = collect(session, request, aggregation).await?;
+    let found = collect(session, request, &mut Scope::Alone, aggregation).await?;
     let n = found.first().and_then(|found| found.get("n").cloned());
     Ok(doc! { "n": n.unwrap_or(Bson::Int32(0)) }.into())
 }
 
 /// A `distinct` on a view.
 pub(crate) async fn distinct(
-    service: &Service,
     session: &mut Session,
     request: &Request<'_>,
+    scope: &mut Scope,
     (target, fields): (&Target, &Fields<'_>),
-) -> Result<Reply> {
+) -> Result<Vec<Bson>> {
     let mut stages = Vec::new();
     let filter = asked::document(fields, "query")?;
     if !filter.is_empty() {
         stages.push(doc! { "$match": filter });
     }
-    let aggregation = through(service, (target, fields), stages, None)?;
+    let aggregation = through(&session.service(), (target, fields), stages, None)?;
     let mut distinct = Distinct::new(aggregation.context.collation.clone());
     let path = Path::parse(fields.str("key").unwrap_or_default());
-    for document in collect(session, request, aggregation).await? {
+    for document in collect(session, request, scope, aggregation).await? {
         distinct.take(&document, &path)?;
     }
-    Ok(doc! { "values": distinct.into_values() }.into())
+    Ok(distinct.into_values())
 }

@@ -82,6 +82,7 @@ pub(crate) struct Execution {
 
 impl Execution {
     pub(crate) fn new(query: Arc<Query>, plan: Plan) -> Self {
+        plan.access.count();
         Self {
             scanner: Scanner::new(plan.access.clone()),
             to_skip: query.skip,
@@ -241,10 +242,17 @@ impl Execution {
         let record = row.item.as_ref().map(|item| item.version);
         let position = row.position;
         let mut document = row.into_document()?;
-        if query.return_key {
-            document = self.key_of(&document);
+        let wants_key = query.return_key || !query.index_key_fields.is_empty();
+        let key = wants_key.then(|| self.key_of(&document));
+        if let Some(key) = key.clone().filter(|_| query.return_key) {
+            document = key;
         } else if let Some(projection) = &query.projection {
             document = projection.apply(document, position)?;
+        }
+        if let Some(key) = key.filter(|key| !key.is_empty()) {
+            for field in &query.index_key_fields {
+                document.insert(field.clone(), key.clone());
+            }
         }
         if let Some(record) = record.filter(|_| query.show_record_id) {
             document.insert("$recordId", i64::try_from(record).unwrap_or(i64::MAX));

@@ -1,6 +1,6 @@
 //! A query as a client asked it: filter, order, projection and limits, parsed.
 
-use bson::Document;
+use bson::{Bson, Document};
 use tessera_core::Transaction;
 use tessera_core::container::Container;
 use tessera_mongo_language::collation::Collation;
@@ -35,6 +35,8 @@ pub(crate) struct Query {
     pub(crate) max: Option<Document>,
     pub(crate) return_key: bool,
     pub(crate) show_record_id: bool,
+    /// The fields that are to hold the key of the index that was used.
+    pub(crate) index_key_fields: Vec<String>,
     /// Whether an order may be made beyond the memory that one query should take.
     pub(crate) allow_disk_use: bool,
     /// Whether the place in an array where the filter matched is needed.
@@ -61,6 +63,7 @@ impl Query {
             max: None,
             return_key: false,
             show_record_id: false,
+            index_key_fields: Vec::new(),
             allow_disk_use: true,
             needs_position: false,
             context,
@@ -100,6 +103,9 @@ impl Query {
             let parsed = Projection::parse_with_filter(&projection, filter, &self.context)?;
             self.needs_position |= parsed.is_positional();
             self.projection = Some(parsed);
+            let wants_key = |value: &Bson| *value == bson::bson!({ "$meta": "indexKey" });
+            let fields = projection.iter().filter(|(_, value)| wants_key(value));
+            self.index_key_fields = fields.map(|(name, _)| name.clone()).collect();
         }
         self.projection_document = projection;
         Ok(self)
@@ -129,6 +135,7 @@ impl Query {
             sort: &sort,
             collation: self.collation(),
             hint: &self.hint,
+            filter: collection.index_filters.of(self),
             min: self.min.as_ref(),
             max: self.max.as_ref(),
             needs: needs.as_deref(),
@@ -159,7 +166,8 @@ impl Query {
 
     /// The fields that an answer is made from: none if that is not known.
     fn needs(&self) -> Option<Vec<String>> {
-        if self.show_record_id || self.needs_position || self.return_key {
+        let beyond = !self.index_key_fields.is_empty() || self.show_record_id;
+        if beyond || self.needs_position || self.return_key {
             return None;
         }
         let mut needs = self.projection.as_ref()?.included_paths()?;

@@ -96,10 +96,10 @@ impl Scanner {
                 self.is_done = true;
                 Ok(Vec::new())
             }
-            Access::Point(locator) => {
+            Access::Point(point) => {
                 self.is_done = true;
                 self.counts.keys += 1;
-                let item = transaction.read(container, locator).await?;
+                let item = transaction.read(container, &point.locator).await?;
                 self.counts.documents += u64::from(item.is_some());
                 Ok(item.map(Found::Item).into_iter().collect())
             }

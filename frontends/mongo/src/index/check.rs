@@ -1,5 +1,7 @@
 //! Reading and checking index specifications: each option's type, and which go together.
 
+use std::sync::Arc;
+
 use bson::{Bson, Document};
 use tessera_mongo_language::collation::Collation;
 use tessera_mongo_language::compare::type_name;
@@ -8,6 +10,7 @@ use tessera_mongo_language::error::{
 };
 use tessera_mongo_language::path::Path;
 
+use crate::index::accesses::Accesses;
 use crate::index::partial;
 use crate::index::spec::{ID_INDEX, IndexSpec, KeyField, Order, Partial};
 use crate::index::wildcard::{self, Wildcard};
@@ -99,10 +102,12 @@ pub(super) fn read(asked: &Document, default: &Collation) -> Result<IndexSpec> {
             Some(Bson::Boolean(hidden)) => *hidden,
             Some(other) => return Err(wrong_type("hidden", "bool", other)),
         },
+        prepare_unique: read_flag(asked, "prepareUnique")?,
         partial,
         collation,
         expire_after_seconds: read_expiry(asked)?,
         document: Document::new(),
+        accesses: Arc::new(Accesses::new(None)),
     };
     spec.document = shown(&spec, asked);
     Ok(spec)

@@ -1,6 +1,8 @@
 //! What an index is: its fields and their order, and its options, read from what a client sends or
 //! from what is stored.
 
+use std::sync::Arc;
+
 use bson::{Bson, Document, doc};
 use tessera_mongo_language::collation::Collation;
 use tessera_mongo_language::compare;
@@ -8,6 +10,7 @@ use tessera_mongo_language::error::Result;
 use tessera_mongo_language::filter::Filter;
 use tessera_mongo_language::path::Path;
 
+use crate::index::accesses::Accesses;
 use crate::index::check;
 use crate::index::wildcard::Wildcard;
 
@@ -50,6 +53,8 @@ pub(crate) struct IndexSpec {
     pub(crate) unique: bool,
     pub(crate) sparse: bool,
     pub(crate) hidden: bool,
+    /// Whether it refuses new equal values, before it becomes unique.
+    pub(crate) prepare_unique: bool,
     /// Which documents the index holds, if not all.
     pub(crate) partial: Option<Partial>,
     pub(crate) collation: Collation,
@@ -57,6 +62,7 @@ pub(crate) struct IndexSpec {
     pub(crate) expire_after_seconds: Option<i64>,
     /// What listIndexes shows.
     pub(crate) document: Document,
+    pub(crate) accesses: Arc<Accesses>,
 }
 
 /// The filter of a partial index.
@@ -94,10 +100,12 @@ impl IndexSpec {
             unique: true,
             sparse: false,
             hidden: false,
+            prepare_unique: false,
             partial: None,
             collation: collation.clone(),
             expire_after_seconds: None,
             document,
+            accesses: Arc::new(Accesses::new(None)),
         }
     }
 
@@ -144,7 +152,7 @@ impl IndexSpec {
         {
             return Likeness::Different;
         }
-        if same("expireAfterSeconds") {
+        if same("expireAfterSeconds") && self.hidden == existing.hidden {
             Likeness::Identical
         } else {
             Likeness::Equivalent

@@ -2,7 +2,7 @@
 
 use bson::{Bson, Document};
 use tessera_mongo_language::error::{Code, Error, Result, failed_to_parse};
-use tessera_mongo_language::projection::Projection;
+use tessera_mongo_language::projection::{Projection, Use};
 
 use crate::index::check::{cannot_create, wrong_type};
 use crate::index::spec::{IndexSpec, Order};
@@ -198,7 +198,7 @@ fn read_projection(projection: &Document) -> Result<Paths> {
         ));
     }
     // The projection's own rules come first: what may not be mixed, and what collides.
-    Projection::parse(projection, &Default::default())?;
+    Projection::parse_for(projection, &Default::default(), Use::Wildcard)?;
     let mut flat = Vec::new();
     flatten(projection, "", &mut flat);
     let keeps = |(_, keep): &(String, bool)| *keep;

@@ -20,9 +20,10 @@ use crate::index::keys::MARKER;
 use crate::index::{IndexSpec, Order, same_key};
 use crate::plan::bounds::{self, FieldBound};
 use crate::plan::clause::{Clause, Conditions};
+use crate::plan::filters::IndexFilter;
 use crate::plan::interval::Intervals;
 use crate::plan::predicate;
-use crate::plan::{Access, Hint, IndexAccess, Plan, RowAccess, ScanAccess};
+use crate::plan::{Access, Hint, IndexAccess, Plan, PointAccess, RowAccess, ScanAccess};
 
 /// What a plan is chosen for.
 pub(crate) struct Wanted<'a> {
@@ -31,6 +32,8 @@ pub(crate) struct Wanted<'a> {
     pub(crate) sort: &'a [(String, bool)],
     pub(crate) collation: &'a Collation,
     pub(crate) hint: &'a Hint,
+    /// The only indexes that may be used.
+    pub(crate) filter: Option<IndexFilter>,
     /// The lowest and the highest key of the hinted index.
     pub(crate) min: Option<&'a Document>,
     pub(crate) max: Option<&'a Document>,
@@ -134,7 +137,9 @@ impl Planner<'_> {
             Some(best) => Ok(Plan {
                 access: best.access,
                 is_sorted: best.is_sorted,
-                rejected: candidates.map(|candidate| candidate.access).collect(),
+                rejected: candidates
+                    .map(|candidate| Plan::of(candidate.access, candidate.is_sorted))
+                    .collect(),
             }),
             None => Ok(self.natural(false)),
         }
@@ -173,7 +178,8 @@ impl Planner<'_> {
             let (token, partition_key) = shard_key.place_values(&values);
             return Some(match id {
                 Some(id) => {
-                    Access::Point(Locator::row(token, partition_key, collection.row_key(&id)))
+                    let row = collection.row_key(&id);
+                    self.point(Locator::row(token, partition_key, row))
                 }
                 None => Access::Scan(ScanAccess {
                     span: Span::Partition {
@@ -185,7 +191,14 @@ impl Planner<'_> {
             });
         }
         let id = id.filter(|_| collection.is_ordered_by_id())?;
-        Some(Access::Point(collection.locate_id(&id)))
+        Some(self.point(collection.locate_id(&id)))
+    }
+
+    fn point(&self, locator: Locator) -> Access {
+        Access::Point(PointAccess {
+            spec: Arc::clone(&self.collection.id_index),
+            locator,
+        })
     }
 
     pub(super) fn available(&self) -> Vec<Available> {
@@ -206,12 +219,17 @@ impl Planner<'_> {
                 });
             }
         }
+        if let Some(filter) = &self.wanted.filter {
+            found.retain(|index| filter.allows(&index.spec));
+        }
         found
     }
 
     /// The index that the hint names.
     fn hinted(&self) -> Result<Option<Available>> {
         let found = match self.wanted.hint {
+            // An index filter wins over a hint.
+            _ if self.wanted.filter.is_some() => return Ok(None),
             Hint::None | Hint::Natural { .. } => return Ok(None),
             Hint::Name(name) => self.available().into_iter().find(|i| i.spec.name == *name),
             Hint::Key(key) => {
@@ -246,7 +264,15 @@ impl Planner<'_> {
             return Ok(None);
         }
         let multikey = self.multikey(index).await?;
-        let Some(fields) = self.field_bounds(spec, conditions, &multikey) else {
+        let fields = self.field_bounds(spec, conditions, &multikey);
+        let present = || match &spec.wildcard {
+            Some(wildcard) if hinted => {
+                let from = (conditions, self.wanted.collation);
+                predicate::wildcard_presence(spec, wildcard, from)
+            }
+            _ => None,
+        };
+        let Some(fields) = fields.or_else(present) else {
             return Ok(None);
         };
         let (ranges, used) = bounds::ranges(&fields);

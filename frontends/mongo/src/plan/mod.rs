@@ -9,6 +9,7 @@ pub(crate) mod bounds;
 pub(crate) mod choose;
 pub(crate) mod clause;
 pub(crate) mod explain;
+pub(crate) mod filters;
 pub(crate) mod interval;
 pub(crate) mod predicate;
 
@@ -29,7 +30,7 @@ pub(crate) struct Plan {
     /// Whether they come in the order that was asked for.
     pub(crate) is_sorted: bool,
     /// The other plans that were possible.
-    pub(crate) rejected: Vec<Access>,
+    pub(crate) rejected: Vec<Self>,
 }
 
 /// Where documents are read.
@@ -38,7 +39,7 @@ pub(crate) enum Access {
     /// Nowhere: no document can match.
     Nothing,
     /// One document by its `_id`.
-    Point(Locator),
+    Point(PointAccess),
     /// The documents of a span in the order in which they lie.
     Scan(ScanAccess),
     /// By `_id`, in a collection that is ordered so.
@@ -47,6 +48,12 @@ pub(crate) enum Access {
     Index(IndexAccess),
     /// Several, one after another; documents that more than one finds come once.
     Union(Vec<Self>),
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct PointAccess {
+    pub(crate) spec: Arc<IndexSpec>,
+    pub(crate) locator: Locator,
 }
 
 #[derive(Clone, Debug)]
@@ -90,6 +97,17 @@ pub(crate) enum Hint {
 }
 
 impl Access {
+    /// Counts a use of each index that is read.
+    pub(crate) fn count(&self) {
+        match self {
+            Self::Point(point) => point.spec.accesses.count(),
+            Self::Rows(rows) => rows.spec.accesses.count(),
+            Self::Index(index) => index.spec.accesses.count(),
+            Self::Union(parts) => parts.iter().for_each(Self::count),
+            Self::Nothing | Self::Scan(_) => {}
+        }
+    }
+
     /// Whether one document may be found more than once.
     pub(crate) fn repeats(&self) -> bool {
         match self {

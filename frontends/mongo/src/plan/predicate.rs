@@ -244,30 +244,72 @@ pub(crate) fn wildcard_bounds(
         found && wildcard.holds(path) && !has_position(&Path::parse(path))
     };
     let path = conditions.paths().find(usable)?;
+    let paths = Intervals::one(Interval::point(Bson::String(path.to_owned())));
+    let values = conditions.intervals(path, true, collation);
+    let found = (path, paths, values);
+    let from = (conditions, collation);
+    Some(with_wildcard(spec, wildcard, from, found))
+}
+
+/// The bounds that a wildcard index has for a filter which asks for something at a path, whatever
+/// it is: all that is there or below. Only of use to who wants this index.
+pub(crate) fn wildcard_presence(
+    spec: &IndexSpec,
+    wildcard: &Wildcard,
+    (conditions, collation): (&Conditions<'_>, &Collation),
+) -> Option<Vec<FieldBound>> {
+    let required = |path: &&str| conditions.requires(path);
+    let path = conditions.paths().filter(required).map(before_positions);
+    let path = path.into_iter().find(|path| wildcard.holds(path))?;
+    // Behind the dot come all names below.
+    let below = |end: char| Bson::String(format!("{path}{end}"));
+    let paths = vec![
+        Interval::point(Bson::String(path.clone())),
+        Interval::new(below('.'), true, below('/'), false),
+    ];
+    let found = (path.as_str(), Intervals(paths), Intervals::all());
+    let from = (conditions, collation);
+    Some(with_wildcard(spec, wildcard, from, found))
+}
+
+/// A path without what may be a position in an array and what follows it.
+fn before_positions(path: &str) -> String {
+    let is_name = |part: &&str| part.is_empty() || !part.bytes().all(|b| b.is_ascii_digit());
+    let names: Vec<&str> = path.split('.').take_while(is_name).collect();
+    names.join(".")
+}
+
+/// The bounds of all fields: those of the wildcard are its paths and their values.
+fn with_wildcard(
+    spec: &IndexSpec,
+    wildcard: &Wildcard,
+    (conditions, collation): (&Conditions<'_>, &Collation),
+    (path, paths, values): (&str, Intervals, Intervals),
+) -> Vec<FieldBound> {
     let mut bounds = Vec::with_capacity(spec.fields.len() + 1);
     for (position, field) in spec.fields.iter().enumerate() {
         if position == wildcard.position {
-            let name = Bson::String(path.to_owned());
             bounds.push(FieldBound {
                 path: "$_path".to_owned(),
                 order: Order::Ascending,
                 collation: Collation::default(),
-                intervals: Intervals::one(Interval::point(name)),
+                intervals: paths.clone(),
             });
         }
-        let (name, multikey) = if position == wildcard.position {
-            (path, true)
+        let (name, intervals) = if position == wildcard.position {
+            (path, values.clone())
         } else {
-            (field.path.as_str(), false)
+            let own = conditions.intervals(&field.path, false, collation);
+            (field.path.as_str(), own)
         };
         bounds.push(FieldBound {
             path: name.to_owned(),
             order: field.order,
             collation: spec.collation.clone(),
-            intervals: conditions.intervals(name, multikey, collation),
+            intervals,
         });
     }
-    Some(bounds)
+    bounds
 }
 
 /// Whether whole documents or arrays lie in an interval: a wildcard index has their fields instead.

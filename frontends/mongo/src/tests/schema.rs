@@ -125,6 +125,14 @@ async fn validators_refuse_documents() {
     assert_eq!(error.get_i32("code").ok(), Some(121));
     let info = error.get_document("errInfo").unwrap();
     assert_eq!(info.get_i32("failingDocumentId").ok(), Some(2));
+    let broken = doc! {
+        "operatorName": "bsonType", "specifiedAs": { "bsonType": "int" },
+        "reason": "type did not match", "consideredType": "string", "consideredValue": "x",
+    };
+    let property = doc! { "propertyName": "a", "details": [broken] };
+    let rule = doc! { "operatorName": "properties", "propertiesNotSatisfied": [property] };
+    let details = doc! { "operatorName": "$jsonSchema", "schemaRulesNotSatisfied": [rule] };
+    assert_eq!(info.get_document("details").unwrap(), &details);
     let bypassed = doc! {
         "insert": "c", "documents": [{ "_id": 2 }], "bypassDocumentValidation": true,
     };

@@ -1,6 +1,6 @@
 //! What a refused write says: which index has the value already, and what the value is.
 
-use bson::Document;
+use bson::{Bson, Document};
 use tessera_core::Error as CoreError;
 use tessera_mongo_language::error::{Code, Error};
 
@@ -23,7 +23,28 @@ pub(crate) fn failure(target: &Target, body: &[u8], error: CoreError) -> Failure
     };
     let document = decode(body).unwrap_or_default();
     let value = keys::first_key(spec, &document).unwrap_or_default();
-    of_value(&target.namespace, spec, &value)
+    let mut failure = of_value(&target.namespace, spec, &value);
+    if target.collection.is_clustered()
+        && let Some(code) = value.get("_id").and_then(unreadable_record)
+    {
+        failure.error.code = code;
+    }
+    failure
+}
+
+/// MongoDB makes the message of such an error from the stored key of a clustered collection, and
+/// fails with codes of their own on numbers that are none.
+fn unreadable_record(id: &Bson) -> Option<Code> {
+    let shown = match id {
+        Bson::Double(number) => number.to_string(),
+        Bson::Decimal128(number) => number.to_string(),
+        _ => return None,
+    };
+    match shown.to_lowercase().trim_start_matches('-') {
+        "nan" => Some(Code(50_819)),
+        "inf" | "infinity" => Some(Code(50_826)),
+        _ => None,
+    }
 }
 
 /// The failure of two documents with one value of a unique index.

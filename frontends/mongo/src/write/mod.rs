@@ -4,6 +4,7 @@
 pub(crate) mod change;
 pub(crate) mod document;
 pub(crate) mod duplicate;
+pub(crate) mod prepared;
 pub(crate) mod retry;
 pub(crate) mod store;
 pub(crate) mod target;

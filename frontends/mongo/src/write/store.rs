@@ -4,6 +4,7 @@
 use bson::{Document, RawDocument};
 use tessera_core::Transaction;
 use tessera_core::item::{Item, NewItem};
+use tessera_core::locator::Locator;
 use tessera_core::reading::{PageRequest, Span};
 use tessera_mongo_language::error::{Code, Error};
 
@@ -12,7 +13,7 @@ use crate::execute::decode;
 use crate::failure::{Failure, Result};
 use crate::write::document::NewDocument;
 use crate::write::target::Target;
-use crate::write::{duplicate, validate};
+use crate::write::{duplicate, prepared, validate};
 
 /// Documents of a capped collection that are looked at in one step to make room.
 const EVICTION_STEP: usize = 64;
@@ -32,6 +33,13 @@ pub(crate) async fn insert(
     let sequence = data.store.clock().next_version(0);
     let body = RawDocument::from_bytes(&new.body)?;
     let locator = collection.locate(&new.id, body, sequence)?;
+    if collection.is_clustered() {
+        check_record_id(data, &locator)?;
+    }
+    if collection.prepares_unique() {
+        let document = decode(&new.body)?;
+        prepared::check(transaction, target, (&locator, None), &document).await?;
+    }
     let item = NewItem::new(locator, new.body.clone());
     let stored = transaction.insert(&target.container, item).await;
     let stored = stored.map_err(|error| duplicate::failure(target, &new.body, error))?;
@@ -40,6 +48,17 @@ pub(crate) async fn insert(
         data.capped_writes.send_modify(|count| *count += 1);
     }
     Ok(stored)
+}
+
+/// The `_id` of a clustered collection is what its documents lie by: it must fit into a key.
+fn check_record_id(data: &Data, locator: &Locator) -> Result<()> {
+    let limit = data.store.engine().capabilities().max_key_bytes;
+    let size = locator.encode().len();
+    if size <= limit {
+        return Ok(());
+    }
+    let message = format!("RecordId too large: {size} bytes is over the limit of {limit}");
+    Err(Failure::new(Code(5_894_900), message))
 }
 
 /// Stores a document in place of one that was read in the same transaction.
@@ -61,6 +80,10 @@ pub(crate) async fn replace(
         None => old.locator.clone(),
     };
     if locator == old.locator {
+        if collection.prepares_unique() {
+            let own = (&locator, Some(before));
+            prepared::check(transaction, target, own, after).await?;
+        }
         let item = NewItem::new(locator, new.body.clone());
         let replaced = transaction.replace(&target.container, old, item).await;
         return replaced.map_err(|error| duplicate::failure(target, &new.body, error));

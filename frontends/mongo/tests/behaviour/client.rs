@@ -1,5 +1,6 @@
 //! A front end on the memory engine, and a client that speaks its protocol.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -7,9 +8,10 @@ use std::time::Duration;
 use bson::{Document, doc};
 use tessera_core::Store;
 use tessera_core::memory::MemoryEngine;
+use tessera_core::model::Model;
 use tessera_core::store::StoreOptions;
 use tessera_frontend::{Activity, Connection, FrontEnd as _, Shutdown, Timeouts};
-use tessera_mongo::{Mongo, MongoConfig, User};
+use tessera_mongo::{API, Mongo, MongoConfig, MongoModel, User};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, DuplexStream, duplex};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
@@ -36,7 +38,12 @@ pub(crate) struct Service {
 impl Service {
     pub(crate) async fn new(config: MongoConfig) -> Self {
         let engine = Arc::new(MemoryEngine::new());
-        let store = Store::open(engine, StoreOptions::default()).await.unwrap();
+        let model: Arc<dyn Model> = Arc::new(MongoModel::default());
+        let options = StoreOptions {
+            models: HashMap::from([(API.to_owned(), model)]),
+            ..StoreOptions::default()
+        };
+        let store = Store::open(engine, options).await.unwrap();
         Self::over(store, config)
     }
 

@@ -5,8 +5,11 @@
 mod client;
 mod connecting;
 mod failing;
+mod indexes;
 mod login;
 mod operations;
+mod seeds;
 mod sessions;
+mod snapshots;
 mod throughput;
 mod users;

@@ -1,8 +1,12 @@
 //! What runs: seeing it, stopping it, and what the server tells of itself.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use bson::{Bson, Document, doc};
+use tessera_core::Store;
+use tessera_core::store::StoreOptions;
+use tessera_mongo::MongoConfig;
 
 use crate::client::{Client, Service};
 
@@ -62,6 +66,23 @@ async fn a_command_ends_when_its_time_is_over() {
         "hello": 1, "topologyVersion": version, "maxAwaitTimeMS": 60_000, "maxTimeMS": 20,
     };
     assert_eq!(client.code(wait).await, 50);
+    client.ping().await;
+}
+
+#[tokio::test]
+async fn a_pipeline_ends_when_its_time_is_over() {
+    let service = Service::plain().await;
+    let mut client = service.connect();
+    let documents: Vec<Document> = (0..60).map(|n| doc! { "_id": n }).collect();
+    let insert = doc! { "insert": "c", "documents": documents };
+    client.must("admin", insert).await;
+    let lookup = |pipeline: Vec<Document>| {
+        doc! { "$lookup": { "from": "c", "pipeline": pipeline, "as": "x" } }
+    };
+    // Copies 216,000 documents sixty times, all in memory.
+    let stage = lookup(vec![lookup(vec![lookup(Vec::new())])]);
+    let command = doc! { "aggregate": "c", "pipeline": [stage], "cursor": {}, "maxTimeMS": 5 };
+    assert_eq!(client.code(command).await, 50);
     client.ping().await;
 }
 
@@ -167,6 +188,58 @@ async fn parameters_are_changed_and_keep_their_types() {
     }
     let all = client.must("admin", doc! { "getParameter": "*" }).await;
     assert!(all.len() > 10);
+}
+
+#[tokio::test]
+async fn cursors_wait_as_long_as_the_parameter_says() {
+    let service = Service::plain().await;
+    let mut client = service.connect();
+    let documents: Vec<Document> = (0..5).map(|n| doc! { "_id": n }).collect();
+    let insert = doc! { "insert": "c", "documents": documents };
+    client.must("admin", insert).await;
+    for (timeout, expected) in [(600_000, 0), (1, 43)] {
+        let set = doc! { "setParameter": 1, "cursorTimeoutMillis": timeout };
+        client.must("admin", set).await;
+        let found = client
+            .must("admin", doc! { "find": "c", "batchSize": 2 })
+            .await;
+        let id = found.get_document("cursor").unwrap().get_i64("id").unwrap();
+        tokio::time::sleep(Duration::from_millis(20)).await;
+        let more = doc! { "getMore": id, "collection": "c" };
+        assert_eq!(client.code(more).await, expected);
+    }
+}
+
+#[tokio::test]
+async fn validation_compares_documents_with_rules_and_indexes() {
+    let service = Service::plain().await;
+    let mut client = service.connect();
+    let documents: Vec<Document> = (0..5).map(|n| doc! { "_id": n, "a": n }).collect();
+    let insert = doc! { "insert": "c", "documents": documents };
+    client.must("test", insert).await;
+    let index = doc! { "key": { "a": 1 }, "name": "i", "unique": true };
+    let create = doc! { "createIndexes": "c", "indexes": [index] };
+    client.must("test", create).await;
+    let validate = doc! { "validate": "c" };
+    let found = client.must("test", validate.clone()).await;
+    assert!(found.get_bool("valid").unwrap());
+    assert_eq!(found.get_i32("nNonCompliantDocuments").unwrap(), 0);
+    let rules = doc! { "collMod": "c", "validator": { "a": { "$gt": 1 } } };
+    client.must("test", rules).await;
+    let found = client.must("test", validate.clone()).await;
+    assert!(found.get_bool("valid").unwrap());
+    assert_eq!(found.get_i32("nNonCompliantDocuments").unwrap(), 2);
+    assert_eq!(found.get_array("warnings").unwrap().len(), 1);
+
+    // A server that does not know what documents mean writes no entries.
+    let engine = Arc::clone(service.store.engine());
+    let store = Store::open(engine, StoreOptions::default()).await.unwrap();
+    let blind = Service::over(store, MongoConfig::default());
+    let insert = doc! { "insert": "c", "documents": [{ "_id": 9, "a": 9 }] };
+    blind.connect().must("test", insert).await;
+    let found = client.must("test", validate).await;
+    assert!(!found.get_bool("valid").unwrap());
+    assert!(!found.get_array("errors").unwrap().is_empty());
 }
 
 #[tokio::test]

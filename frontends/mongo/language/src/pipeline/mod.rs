@@ -14,6 +14,7 @@ mod fill;
 mod graph;
 mod group;
 mod lookup;
+mod pace;
 mod path;
 mod sort;
 pub mod stage;

@@ -3,6 +3,7 @@
 use bson::Document;
 
 use super::environment::{BoxFuture, Source};
+use super::pace::Pace;
 use crate::error::Result;
 
 /// A stage in the midst of its work.
@@ -26,6 +27,7 @@ pub(crate) struct Running<S> {
     input: Box<dyn Source>,
     step: S,
     ended: bool,
+    pace: Pace,
 }
 
 impl<S: Step + 'static> Running<S> {
@@ -35,6 +37,7 @@ impl<S: Step + 'static> Running<S> {
             input,
             step,
             ended: false,
+            pace: Pace::default(),
         })
     }
 
@@ -48,6 +51,7 @@ impl<S: Step + 'static> Running<S> {
             };
             match batch {
                 Some(documents) => {
+                    self.pace.worked(documents.len()).await;
                     for document in documents {
                         if !self.step.is_done() {
                             self.step.take(document, &mut output)?;
