@@ -92,36 +92,6 @@ impl Batch {
         self.bytes += document.len();
     }
 
-<<<<<<< HEAD
-    /// The reply of a cursor: `{ cursor: { firstBatch: […], id, ns } }`.
-    pub(crate) fn reply(self, turn: Turn, id: i64, namespace: &str) -> Result<RawDocumentBuf> {
-        let name: &[u8] = match turn {
-            Turn::First => b"firstBatch\0",
-            Turn::Next => b"nextBatch\0",
-        };
-        let mut cursor = Frame::begin(self.elements.len() + namespace.len() + FRAME_BYTES);
-        cursor.element(ElementType::EmbeddedDocument, b"cursor\0");
-        let inner = cursor.open();
-        cursor.element(ElementType::Array, name);
-        let array = cursor.open();
-        cursor.bytes.extend_from_slice(&self.elements);
-        cursor.close(array)?;
-        cursor.element(ElementType::Int64, b"id\0");
-        cursor.bytes.extend_from_slice(&id.to_le_bytes());
-        cursor.element(ElementType::String, b"ns\0");
-        cursor
-            .bytes
-            .extend_from_slice(&length(namespace.len() + 1)?.to_le_bytes());
-        cursor.bytes.extend_from_slice(namespace.as_bytes());
-        cursor.bytes.push(0);
-        if let Some(at) = self.at {
-            cursor.element(ElementType::Timestamp, b"atClusterTime\0");
-            cursor.bytes.extend_from_slice(&at.increment.to_le_bytes());
-            cursor.bytes.extend_from_slice(&at.time.to_le_bytes());
-        }
-        cursor.close(inner)?;
-        cursor.finish()
-=======
     /// The whole reply.
     pub(crate) fn reply(self, id: i64, namespace: &str) -> Result<RawDocumentBuf> {
         let mut frame = self.frame;
@@ -133,9 +103,13 @@ impl Batch {
         frame.bytes.extend_from_slice(&length.to_le_bytes());
         frame.bytes.extend_from_slice(namespace.as_bytes());
         frame.bytes.push(0);
+        if let Some(at) = self.at {
+            frame.element(ElementType::Timestamp, b"atClusterTime\0");
+            frame.bytes.extend_from_slice(&at.increment.to_le_bytes());
+            frame.bytes.extend_from_slice(&at.time.to_le_bytes());
+        }
         frame.close(self.cursor)?;
         frame.finish()
->>>>>>> main
     }
 }
 

@@ -52,8 +52,8 @@ session.startTransaction()
 session.getDatabase("walk").people.deleteMany({}).deletedCount
 session.abortTransaction().ok
 db.people.countDocuments()
-<<<<<<< HEAD
 // The commands of the users' documents, as they stand there.
+// area sharding
 db.runCommand( { shardCollection: "admin.people", key: { region: "hashed" } } )
 use cosmicworks;
 db.employee.insertOne({
@@ -86,9 +86,7 @@ db.dropDatabase()
 use admin
 db.people.drop()
 use walk
-=======
 // area access
->>>>>>> main
 db.createUser({ user: "guest", pwd: "secret", roles: ["read"] })
 db.getUsers().users.map(({ user, roles }) => [user, roles])
 db.auth("guest", "wrong")

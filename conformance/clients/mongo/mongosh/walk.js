@@ -33,14 +33,8 @@ function main() {
     allowPositionals: true,
     options: { ca: { type: "string" }, write: { type: "boolean", default: false } },
   });
-<<<<<<< HEAD
-  // A line that is indented or closes something belongs to the one before.
-  const lines = readFileSync(join(__dirname, "session.js"), "utf8").split(/\n(?![ })])/);
-  const inputs = lines.map((line) => line.trimEnd()).filter((line) => line && !line.startsWith("//"));
-=======
   const cases = written(readFileSync(join(__dirname, "session.js"), "utf8"));
   const inputs = cases.map(({ input }) => input);
->>>>>>> main
   const answers = session(positionals[0], values.ca, inputs);
   const transcript = inputs.map((input, at) => `> ${input}\n${answers[at]}`);
   if (values.write) {
@@ -55,12 +49,14 @@ function written(text) {
   const times = new Map();
   const cases = [];
   let area;
-  for (const line of text.split("\n")) {
-    area = /^\/\/ area (\w+)$/.exec(line)?.[1] ?? area;
-    if (line === "" || line.startsWith("//")) continue;
+  // A line that is indented or closes something belongs to the one before.
+  for (const input of text.trimEnd().split(/\n(?![ })])/)) {
+    area = /^\/\/ area (\w+)$/.exec(input)?.[1] ?? area;
+    if (input === "" || input.startsWith("//")) continue;
+    const line = input.replace(/\s+/g, " ");
     const time = (times.get(line) ?? 0) + 1;
     times.set(line, time);
-    cases.push({ area, input: line, name: time === 1 ? line : `${line} (${time})` });
+    cases.push({ area, input, name: time === 1 ? line : `${line} (${time})` });
   }
   return cases;
 }

@@ -217,12 +217,8 @@ pub(crate) async fn open(
             at: scope.at().cloned(),
         })?
     };
-<<<<<<< HEAD
     let batch = batch.read_at(scope.at());
-    Ok(batch.reply(Turn::First, id, shown)?.into())
-=======
     Ok(batch.reply(id, shown)?.into())
->>>>>>> main
 }
 
 /// The aggregation that a command asks for.

@@ -164,11 +164,7 @@ async fn fill(
     let until = Instant::now() + wait;
     loop {
         writes.borrow_and_update();
-<<<<<<< HEAD
-        let mut batch = Batch::new().read_at(scope.at());
-=======
-        let mut batch = Batch::new(Turn::Next);
->>>>>>> main
+        let mut batch = Batch::new(Turn::Next).read_at(scope.at());
         let mut reader = scope.reader(&service.data).await?;
         let filled = cursor
             .rows

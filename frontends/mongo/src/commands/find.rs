@@ -107,14 +107,9 @@ async fn find(service: &Service, session: &mut Session, request: &Request<'_>) -
         query(service, &fields, None)?;
         drop(reader);
         scope.succeed();
-<<<<<<< HEAD
-        return Ok(Batch::new()
-            .read_at(scope.at())
-            .reply(Turn::First, 0, &namespace.to_string())?
-=======
         return Ok(Batch::new(Turn::First)
+            .read_at(scope.at())
             .reply(0, &namespace.to_string())?
->>>>>>> main
             .into());
     };
     if target.collection.view.is_some() {
@@ -153,12 +148,8 @@ async fn find(service: &Service, session: &mut Session, request: &Request<'_>) -
     } else {
         0
     };
-<<<<<<< HEAD
     let batch = batch.read_at(scope.at());
-    Ok(batch.reply(Turn::First, id, &namespace.to_string())?.into())
-=======
     Ok(batch.reply(id, &namespace.to_string())?.into())
->>>>>>> main
 }
 
 /// The cursor over what a first batch has left.
