@@ -1,5 +1,5 @@
-//! Measures how long MongoDB's `create` and `drop` of a collection take over the wire, with periodic
-//! durability: one connection makes many collections and drops them again.
+//! Measures how long MongoDB's `create` and `drop` of a collection take over the wire, with
+//! periodic durability: one connection makes many collections and drops them again.
 //!
 //! Ends with an error when a mean is over its limit.
 
@@ -54,7 +54,10 @@ fn main() -> ExitCode {
     code
 }
 
-fn measure() -> Result<Vec<(&'static str, Vec<Duration>)>, Box<dyn std::error::Error>> {
+/// What was done, and how long each time took.
+type Taken = Vec<(&'static str, Vec<Duration>)>;
+
+fn measure() -> Result<Taken, Box<dyn std::error::Error>> {
     let server = Server::start(&["--durability", "periodic"])?;
     let address = server.address("mongo").ok_or("no listener for MongoDB")?;
     let mut stream = TcpStream::connect(address)?;

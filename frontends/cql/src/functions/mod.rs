@@ -96,7 +96,7 @@ pub(crate) enum Argument<'a> {
     Typed(DataType),
     Constant(&'a Constant),
     /// A list as it is written, and its type if it can be told. It may be a vector, too.
-    List(Option<DataType>, Vec<Argument<'a>>),
+    List(Option<DataType>, Vec<Self>),
     /// A marker, null, or another literal of several values.
     Unknown,
 }

@@ -69,28 +69,11 @@ pub(super) fn check_repeats(table: &Table, restrictions: &Restrictions) -> Resul
             .iter()
             .find(|filter| span.contains(&filter.column));
         if let Some(single) = single {
-            let name = name(single.column);
-            return refuse(match (&step.test, &single.test) {
-                (ClusteringTest::InTuples(_) | ClusteringTest::InTupleList(..), _)
-                | (ClusteringTest::Slice { .. }, Test::In(_)) => format!(
-                    "{name} cannot be restricted by more than one relation if it includes a IN"
-                ),
-                (ClusteringTest::Slice { .. }, Test::Compare(comparator, _))
-                    if *comparator != Comparator::Equal =>
-                {
-                    format!(
-                        "Column \"{name}\" cannot be restricted by two inequalities not starting \
-                         with the same column"
-                    )
-                }
-                (ClusteringTest::Slice { .. }, _) => format!(
-                    "Column \"{name}\" cannot be restricted by both an equality and an inequality \
-                     relation"
-                ),
-                _ => format!(
-                    "{name} cannot be restricted by more than one relation if it includes an Equal"
-                ),
-            });
+            return refuse(beside_tuples(
+                &name(single.column),
+                &step.test,
+                &single.test,
+            ));
         }
         for other in restrictions.together.iter().take(index) {
             let overlaps =
@@ -122,6 +105,30 @@ pub(super) fn check_repeats(table: &Table, restrictions: &Restrictions) -> Resul
         }
     }
     Ok(())
+}
+
+/// Why a column cannot have a relation of its own beside one of several columns.
+fn beside_tuples(name: &str, tuples: &ClusteringTest, single: &Test) -> String {
+    match (tuples, single) {
+        (ClusteringTest::InTuples(_) | ClusteringTest::InTupleList(..), _)
+        | (ClusteringTest::Slice { .. }, Test::In(_)) => {
+            format!("{name} cannot be restricted by more than one relation if it includes a IN")
+        }
+        (ClusteringTest::Slice { .. }, Test::Compare(comparator, _))
+            if *comparator != Comparator::Equal =>
+        {
+            format!(
+                "Column \"{name}\" cannot be restricted by two inequalities not starting with the \
+                 same column"
+            )
+        }
+        (ClusteringTest::Slice { .. }, _) => format!(
+            "Column \"{name}\" cannot be restricted by both an equality and an inequality relation"
+        ),
+        _ => {
+            format!("{name} cannot be restricted by more than one relation if it includes an Equal")
+        }
+    }
 }
 
 /// The end that two slices both have, if there is one.

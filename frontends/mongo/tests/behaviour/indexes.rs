@@ -1,5 +1,5 @@
-//! Indexes over the wire: those that are to become unique, hidden ones, how often they are used, and
-//! which of them queries may use.
+//! Indexes over the wire: those that are to become unique, hidden ones, how often they are used,
+//! and which of them queries may use.
 
 use bson::{Bson, Decimal128, Document, bson, doc};
 
@@ -347,8 +347,8 @@ async fn a_wildcard_index_that_is_hinted_at_finds_what_is_there() {
     let (_service, mut client) = with_indexes(vec![all]).await;
     let documents = bson!([
         { "_id": 20, "d": null }, { "_id": 21, "d": [] }, { "_id": 22, "d": {} },
-        { "_id": 23, "d": { "e": 1, "0": 7 } }, { "_id": 24, "d": [{ "e": 1 }, 7] }, { "_id": 25, "dd": 1 },
-        { "_id": 26, "d": [7, 8] },
+        { "_id": 23, "d": { "e": 1, "0": 7 } }, { "_id": 24, "d": [{ "e": 1 }, 7] },
+        { "_id": 25, "dd": 1 }, { "_id": 26, "d": [7, 8] },
     ]);
     let insert = doc! { "insert": "c", "documents": documents };
     client.must("test", insert).await;
