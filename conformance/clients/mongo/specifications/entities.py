@@ -55,6 +55,9 @@ class Entities(dict):
         session = self[options["client"]].start_session(
             causal_consistency=settings.get("causalConsistency"), snapshot=settings.get("snapshot", False),
             default_transaction_options=transaction_options(settings.get("defaultTransactionOptions")))
+        if "snapshotTime" in settings:
+            # PyMongo has no option for it yet.
+            session._snapshot_time = self[settings["snapshotTime"]]
         self.lsids[options["id"]] = session.session_id
         return session
 
