@@ -106,10 +106,9 @@ fn one(
     database: &Database,
     tell: &(dyn Fn(Event<'_>) + Sync),
 ) -> Result<Walked, Error> {
-    let client = walk.client()?;
-    let place = match target {
-        Some(target) => Place::target(walk.suite, target),
-        None => Place::start(walk, database)?,
+    let (client, place) = match target {
+        Some(target) => (walk.walker.client()?, Place::target(walk.suite, target)),
+        None => (walk.client()?, Place::start(walk, database)?),
     };
     let began = Instant::now();
     let heard = |case: &Case| tell(Event::Heard(walk, case));

@@ -79,6 +79,8 @@ enum Program {
 use Program::{Go, Java, Node, Python, Rust, Script};
 use Variant::{Cosmos, Plain, Postgres as InPostgres, Tls};
 
+/// What our server must copy in the time that others may need for less.
+const MANY_ROWS: &[&str] = &["--rows", "100000"];
 /// Where a client goes that has nothing to say about TLS or storage.
 const ONLY_PLAIN: &[(Variant, &[&str])] = &[(Plain, &[])];
 const PLAIN_AND_TLS: &[(Variant, &[&str])] = &[(Plain, &[]), (Tls, &[])];
@@ -139,7 +141,7 @@ pub const SUITES: &[Suite] = &[
             Walker {
                 name: "cqlsh",
                 program: Python("cql/cqlsh"),
-                variants: &[(Plain, &[]), (Tls, &[]), (InPostgres, &["--rows", "5000"])],
+                variants: &[(Plain, MANY_ROWS), (Tls, MANY_ROWS), (InPostgres, &[])],
             },
             Walker {
                 name: "python",
@@ -261,7 +263,7 @@ impl Walk {
         })
     }
 
-    /// The client with its options, which do not depend on the server.
+    /// The client with its options for our server.
     pub(crate) fn client(&self) -> Result<Client, Error> {
         Ok(self.walker.client()?.with(self.options))
     }

@@ -23,7 +23,7 @@ EXPECTED = HERE / "session.txt"
 # A command of cqlsh itself, typed after each input, so that the answers can be told apart.
 MARK = "SERIAL CONSISTENCY"
 MARKED = "Current serial consistency level is SERIAL.\n"
-ROWS = 100_000  # unless --rows says otherwise
+ROWS = 5_000  # unless --rows says otherwise
 
 # What differs from run to run: identifiers, times, addresses.
 VARYING = [
