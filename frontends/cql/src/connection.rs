@@ -166,7 +166,9 @@ impl Served {
         let mut request = Box::pin(async move {
             let _running = running;
             let reply = match envelope.plain_body(compression, BODY_LIMIT) {
-                Ok(body) => guarded(dispatch::answer(&service, &session, header, &body)).await,
+                Ok(body) => {
+                    guarded(pin!(dispatch::answer(&service, &session, header, &body))).await
+                }
                 Err(error) => CqlError::from(error).into(),
             };
             (stream, reply)
@@ -287,8 +289,9 @@ impl Served {
 
 /// The reply to a request, also if it panics: a mistake of ours costs one reply, not all that its
 /// connection waits for.
-async fn guarded(request: impl Future<Output = Reply>) -> Reply {
-    let mut request = pin!(request);
+///
+/// It is borrowed, because it is large and would be copied.
+async fn guarded(mut request: Pin<&mut impl Future<Output = Reply>>) -> Reply {
     poll_fn(|context| {
         let polled = catch_unwind(AssertUnwindSafe(|| request.as_mut().poll(context)));
         polled.unwrap_or_else(|_| {
@@ -312,15 +315,15 @@ mod tests {
 
     #[tokio::test]
     async fn a_request_that_panics_is_answered() {
-        let panics = guarded(async {
+        let panics = pin!(async {
             tokio::task::yield_now().await;
             panic!("as a mistake would")
         });
-        let Response::Error(error) = panics.await.response else {
+        let Response::Error(error) = guarded(panics).await.response else {
             panic!("no error");
         };
         assert_eq!(error.kind, ErrorKind::Server);
-        let answered = guarded(async { Response::Ready.into() }).await;
+        let answered = guarded(pin!(async { Response::Ready.into() })).await;
         assert_eq!(answered.response, Response::Ready);
     }
 }

@@ -240,6 +240,7 @@ mod tests {
             "memory-limit" => "1GB",
             "max-logical-partition" | "max-physical-partition" => "10MB",
             "max-partition-key" => "64KB",
+            "cql-batch-size-warn" | "cql-batch-size-fail" => "20KB",
             "max-connections" | "max-shared-containers" => "7",
             "idle-timeout" => "off",
             "read-timeout" | "shutdown-timeout" | "throttle-wait" => "1500ms",

@@ -30,6 +30,8 @@ pub(crate) const COMMANDS: &[Command] = &[
         |service, session, request| Box::pin(get_more(service, session, request)),
     )
     .in_transactions()
+    // Some drivers say again what the cursor knows.
+    .snapshots()
     .stable(),
     Command::new(
         "killCursors",
