@@ -202,22 +202,22 @@ async fn an_index_never_takes_a_changed_schema_with_it() {
     let tag = NewIndex::new("tag");
     let mail = NewIndex::new("mail");
     store
-        .create_index(&c, &tag, swap("", ";tag"))
+        .create_index(&c, &tag, swap("pk", "pk;tag"))
         .await
         .unwrap();
     // Both were made from what was there before the first.
-    let late = store.create_index(&c, &mail, swap("", ";mail"));
+    let late = store.create_index(&c, &mail, swap("pk", "pk;mail"));
     assert_eq!(late.await.unwrap_err(), Error::Conflict);
-    let late = store.drop_index(&c, "tag", swap("", ""));
+    let late = store.drop_index(&c, "tag", swap("pk", "pk"));
     assert_eq!(late.await.unwrap_err(), Error::Conflict);
     let definition = container(&store, &c).await.definition.clone();
-    assert_eq!(definition.schema, ";tag");
+    assert_eq!(definition.schema, "pk;tag");
     assert!(definition.index("tag").is_some() && definition.index("mail").is_none());
     assert_eq!(store.jobs().await.unwrap(), []);
 
     let (left, right) = tokio::join!(
-        store.create_index(&c, &mail, swap(";tag", ";tag;mail")),
-        store.drop_index(&c, "tag", swap(";tag", "")),
+        store.create_index(&c, &mail, swap("pk;tag", "pk;tag;mail")),
+        store.drop_index(&c, "tag", swap("pk;tag", "pk")),
     );
     assert_eq!(
         [&left, &right].iter().filter(|done| done.is_ok()).count(),
@@ -226,7 +226,7 @@ async fn an_index_never_takes_a_changed_schema_with_it() {
     let definition = container(&store, &c).await.definition.clone();
     let names: Vec<_> = definition.indexes.iter().map(|index| &index.name).collect();
     let named: String = names.iter().map(|name| format!(";{name}")).collect();
-    assert_eq!(definition.schema, named);
+    assert_eq!(definition.schema, format!("pk{named}"));
 }
 
 #[tokio::test]
@@ -236,9 +236,9 @@ async fn an_index_that_cannot_be_built_leaves_the_schema_with_it() {
         insert(&store, &c, item(number, "mail=same")).await.unwrap();
     }
     let new = NewIndex::unique("mail");
-    let begun = store.begin_index(&c, &new, swap("", ";mail"));
+    let begun = store.begin_index(&c, &new, swap("pk", "pk;mail"));
     begun.await.unwrap();
-    assert_eq!(container(&store, &c).await.definition.schema, ";mail");
+    assert_eq!(container(&store, &c).await.definition.schema, "pk;mail");
     // Whoever finishes it after a crash finds out.
     let store = reopened(store).await;
     store.settle().await.unwrap();
@@ -246,6 +246,6 @@ async fn an_index_that_cannot_be_built_leaves_the_schema_with_it() {
     let definition = container(&store, &c).await.definition.clone();
     assert_eq!(
         (definition.schema, definition.indexes),
-        (Bytes::new(), vec![])
+        (Bytes::from_static(b"pk"), vec![])
     );
 }

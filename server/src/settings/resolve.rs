@@ -241,7 +241,7 @@ mod tests {
             "max-logical-partition" | "max-physical-partition" => "10MB",
             "max-partition-key" => "64KB",
             "cql-batch-size-warn" | "cql-batch-size-fail" => "20KB",
-            "max-connections" | "max-shared-containers" => "7",
+            "max-connections" | "max-shared-containers" | "cql-batch-partitions-warn" => "7",
             "idle-timeout" => "off",
             "read-timeout" | "shutdown-timeout" | "throttle-wait" => "1500ms",
             "tls-cert" => "/cert.pem",

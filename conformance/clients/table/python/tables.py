@@ -56,7 +56,7 @@ def walk_names(account, report):
         service.delete_table(name)
 
     for name in valid:
-        report.check(f"the name {name[:10]} is fine", None,
+        report.check(f"the name {name.replace(unique, 'NAME')[:10]} is fine", None,
                      lambda name=name: made_and_removed(name))
     for name in invalid:
         # The SDK raises ValueError when it finds the fault itself after a refusal.

@@ -207,7 +207,8 @@ const MISTAKES: &[(&str, &str)] = &[
     ),
     (
         "SELECT DISTINCT v FROM t",
-        "SELECT DISTINCT queries must request all the partition key columns (missing p)",
+        "SELECT DISTINCT queries must only request partition key columns and/or static columns \
+         (not v)",
     ),
     ("SELECT * FROM t LIMIT 0", "LIMIT must be strictly positive"),
     (

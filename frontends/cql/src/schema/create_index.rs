@@ -218,7 +218,7 @@ mod tests {
             ),
             (
                 "CREATE INDEX ON t (x)",
-                "Undefined column name x in table k.t",
+                "Undefined column name x in table ks.t",
             ),
             (
                 "CREATE INDEX ON t (p)",
