@@ -1,5 +1,6 @@
 //! The `tessera-conformance` program: what strangers may repeat about this server, or any other.
 
+mod arguments;
 mod bench;
 mod external;
 mod run;

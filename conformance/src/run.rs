@@ -4,24 +4,16 @@ use std::fs;
 use std::io::{self, Write as _};
 use std::path::PathBuf;
 
-use clap::{Arg, ArgAction, ArgMatches, value_parser};
+use clap::{Arg, ArgAction, ArgMatches};
 use tessera_conformance::check::{Checked, Options, check, update};
 use tessera_conformance::peers::Peer;
 use tessera_conformance::reports;
 use tessera_conformance::suites::{SUITES, Variant, Walk};
 
 use crate::Failure;
-
-const ALL: &str = "all";
+use crate::arguments::{ALL, file, only};
 
 pub(crate) fn arguments() -> Vec<Arg> {
-    let file = |name, help| {
-        Arg::new(name)
-            .long(name)
-            .value_name("FILE")
-            .value_parser(value_parser!(PathBuf))
-            .help(help)
-    };
     let text = |name, value, help| Arg::new(name).long(name).value_name(value).help(help);
     let suites = SUITES.iter().map(|suite| suite.name).chain([ALL]);
     let variants = Variant::ALL.into_iter().map(Variant::name).chain([ALL]);
@@ -40,13 +32,7 @@ pub(crate) fn arguments() -> Vec<Arg> {
         text("variant", "NAME", "How our server is set up")
             .default_value(Variant::Plain.name())
             .value_parser(variants.collect::<Vec<_>>()),
-        text(
-            "only",
-            "TEXT",
-            "Only cases with this text in their area or name",
-        )
-        .default_value("")
-        .hide_default_value(true),
+        only("Only cases with this text in their area or name"),
         file("junit", "Write the results there as JUnit XML"),
         file("json", "Write the results there as JSON"),
         file("html", "Write the results there as a page"),

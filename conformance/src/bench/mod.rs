@@ -28,9 +28,10 @@ use std::path::PathBuf;
 use std::pin::Pin;
 use std::time::Duration;
 
-use clap::{Arg, ArgAction, ArgMatches, value_parser};
+use clap::{Arg, ArgAction, ArgMatches};
 
 use crate::Failure;
+use crate::arguments::{ALL, file, only};
 use crate::bench::figures::Report;
 
 /// How much is measured.
@@ -104,16 +105,7 @@ const SUITES: &[Suite] = &[
     },
 ];
 
-const ALL: &str = "all";
-
 pub(crate) fn arguments() -> Vec<Arg> {
-    let file = |name, help| {
-        Arg::new(name)
-            .long(name)
-            .value_name("FILE")
-            .value_parser(value_parser!(PathBuf))
-            .help(help)
-    };
     let names = SUITES.iter().map(|suite| suite.name).chain([ALL]);
     vec![
         Arg::new("SUITE")
@@ -124,12 +116,7 @@ pub(crate) fn arguments() -> Vec<Arg> {
             .long("quick")
             .action(ArgAction::SetTrue)
             .help("Shorter rounds and fewer items: at most two minutes for a suite"),
-        Arg::new("only")
-            .long("only")
-            .value_name("TEXT")
-            .default_value("")
-            .hide_default_value(true)
-            .help("Only the workloads whose name has this text in it"),
+        only("Only the workloads whose name has this text in it"),
         file("json", "Write all figures there"),
         file("svg", "Draw throughput and processor time there"),
     ]

@@ -18,6 +18,7 @@ use tessera_conformance::Server;
 use tessera_conformance::packages::source;
 
 use crate::Failure;
+use crate::arguments::{file, only};
 use crate::external::record::Record;
 use crate::external::suites::SUITES;
 
@@ -61,13 +62,6 @@ struct Run<'a> {
 }
 
 pub(crate) fn arguments() -> Vec<Arg> {
-    let file = |name, help| {
-        Arg::new(name)
-            .long(name)
-            .value_name("FILE")
-            .value_parser(value_parser!(PathBuf))
-            .help(help)
-    };
     let names: Vec<_> = SUITES.iter().map(|suite| suite.name).collect();
     vec![
         Arg::new("SUITE")
@@ -84,12 +78,7 @@ pub(crate) fn arguments() -> Vec<Arg> {
             .long("target")
             .value_name("HOST:PORT")
             .help("A server that runs already; without it, ours is started"),
-        Arg::new("only")
-            .long("only")
-            .value_name("TEXT")
-            .default_value("")
-            .hide_default_value(true)
-            .help("Only what has this text in its name"),
+        only("Only what has this text in its name"),
         file(
             "record",
             "Keep what came of each case there, as lines of JSON",

@@ -160,22 +160,8 @@ async fn what_was_not_counted_before_is_counted_after_a_start() {
         store.verify(&name("c")).await.unwrap(),
         Vec::<String>::new()
     );
-    let before = store
-        .begin()
-        .await
-        .unwrap()
-        .container(&name("c"))
-        .await
-        .unwrap()
-        .storage();
+    let before = container(&store, &name("c")).await.storage();
     store.settle().await.unwrap();
-    let after = store
-        .begin()
-        .await
-        .unwrap()
-        .container(&name("c"))
-        .await
-        .unwrap()
-        .storage();
+    let after = container(&store, &name("c")).await.storage();
     assert_eq!(before, after, "once is enough");
 }

@@ -5,7 +5,7 @@
 use bson::oid::ObjectId;
 use bson::{DateTime, RawBsonRef, RawDocument};
 
-use super::{Malformed, take, take_cstring, take_i32, take_to_zero};
+use super::{Malformed, take, take_chunk, take_cstring, take_i32, take_to_zero};
 
 /// How deep documents may be nested: 200 levels within a field of a command. Deeper ones are
 /// refused by MongoDB too.
@@ -44,18 +44,14 @@ fn check_nested(bytes: &[u8], depth: usize) -> Result<(), Malformed> {
 
 fn check_value(kind: u8, input: &mut &[u8], depth: usize) -> Result<(), Malformed> {
     const CUT_OFF: Malformed = Malformed::bson("a value is longer than its document");
+    if let Some(length) = fixed_length(kind) {
+        return take(input, length).map(|_| ()).ok_or(CUT_OFF);
+    }
     match kind {
-        // null, undefined, the smallest and the largest key
-        0x0a | 0x06 | 0xff | 0x7f => Ok(()),
         0x08 => match take(input, 1) {
             Some([0 | 1]) => Ok(()),
             _ => Err(Malformed::bson("a boolean is neither true nor false")),
         },
-        0x10 => take(input, 4).map(|_| ()).ok_or(CUT_OFF),
-        // double, datetime, timestamp, long
-        0x01 | 0x09 | 0x11 | 0x12 => take(input, 8).map(|_| ()).ok_or(CUT_OFF),
-        0x07 => take(input, 12).map(|_| ()).ok_or(CUT_OFF),
-        0x13 => take(input, 16).map(|_| ()).ok_or(CUT_OFF),
         // string, code, symbol
         0x02 | 0x0d | 0x0e => check_string(input),
         // A database pointer: a string and an object id.
@@ -79,6 +75,20 @@ fn check_value(kind: u8, input: &mut &[u8], depth: usize) -> Result<(), Malforme
             check_nested(inner, depth + 1)
         }
         _ => Err(Malformed::bson("a value is of no known type")),
+    }
+}
+
+/// How long all values of a type are that may have any bytes.
+fn fixed_length(kind: u8) -> Option<usize> {
+    match kind {
+        // null, undefined, the smallest and the largest key
+        0x0a | 0x06 | 0xff | 0x7f => Some(0),
+        0x10 => Some(4),
+        // double, datetime, timestamp, long
+        0x01 | 0x09 | 0x11 | 0x12 => Some(8),
+        0x07 => Some(12),
+        0x13 => Some(16),
+        _ => None,
     }
 }
 
@@ -152,16 +162,14 @@ pub(crate) fn elements_among<'a>(
 /// Skips a value that was checked.
 fn skip_value(kind: u8, input: &mut &[u8]) -> Option<()> {
     let length = match kind {
-        0x0a | 0x06 | 0xff | 0x7f => 0,
         0x08 => 1,
-        0x10 => 4,
-        0x01 | 0x09 | 0x11 | 0x12 => 8,
-        0x07 => 12,
-        0x13 => 16,
         0x03 | 0x04 | 0x0f => return take_sized(input).map(|_| ()),
         0x02 | 0x0d | 0x0e => usize::try_from(take_i32(input)?).ok()?,
         0x05 => usize::try_from(take_i32(input)?).ok()? + 1,
-        _ => return check_value(kind, input, 1).ok(),
+        _ => match fixed_length(kind) {
+            Some(length) => length,
+            None => return check_value(kind, input, 1).ok(),
+        },
     };
     take(input, length).map(|_| ())
 }
@@ -212,13 +220,6 @@ fn usual_value<'a>(kind: u8, input: &mut &'a [u8]) -> Option<RawBsonRef<'a>> {
         0x12 => RawBsonRef::Int64(i64::from_le_bytes(take_chunk(input)?)),
         _ => return None,
     })
-}
-
-/// Takes as many bytes as there is room for.
-fn take_chunk<const SIZE: usize>(input: &mut &[u8]) -> Option<[u8; SIZE]> {
-    let (chunk, rest) = input.split_first_chunk()?;
-    *input = rest;
-    Some(*chunk)
 }
 
 #[cfg(test)]

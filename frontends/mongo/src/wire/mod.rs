@@ -47,9 +47,14 @@ fn take<'a>(input: &mut &'a [u8], count: usize) -> Option<&'a [u8]> {
 
 /// Takes a little-endian number off the front.
 fn take_i32(input: &mut &[u8]) -> Option<i32> {
-    let (taken, rest) = input.split_first_chunk()?;
+    take_chunk(input).map(i32::from_le_bytes)
+}
+
+/// Takes as many bytes as there is room for off the front.
+fn take_chunk<const SIZE: usize>(input: &mut &[u8]) -> Option<[u8; SIZE]> {
+    let (chunk, rest) = input.split_first_chunk()?;
     *input = rest;
-    Some(i32::from_le_bytes(*taken))
+    Some(*chunk)
 }
 
 /// Takes a text that ends with a zero off the front.
