@@ -13,6 +13,7 @@ const TERMINATOR: u8 = 0x00;
 /// Appends `bytes` escaped and without an end: the start of every encoded string that begins with
 /// them.
 pub fn put_prefix(out: &mut Vec<u8>, bytes: &[u8]) {
+    out.reserve(prefix_len(bytes));
     let mut rest = bytes;
     while let Some(zero) = rest.iter().position(|byte| *byte == ESCAPE) {
         let (before, after) = rest.split_at(zero);
@@ -21,6 +22,16 @@ pub fn put_prefix(out: &mut Vec<u8>, bytes: &[u8]) {
         rest = after.get(1..).unwrap_or_default();
     }
     out.extend_from_slice(rest);
+}
+
+/// What [`put_prefix`] appends, in bytes.
+fn prefix_len(bytes: &[u8]) -> usize {
+    bytes.len() + bytes.iter().filter(|byte| **byte == ESCAPE).count()
+}
+
+/// What [`put_bytes`] appends, in bytes.
+pub fn encoded_len(bytes: &[u8]) -> usize {
+    prefix_len(bytes) + [ESCAPE, TERMINATOR].len()
 }
 
 /// Appends `bytes` escaped and terminated.

@@ -1,6 +1,6 @@
 //! An item: one document, row or entity. Its body is the front end's and opaque here.
 
-use bytes::{BufMut, Bytes, BytesMut};
+use bytes::Bytes;
 
 use crate::locator::Locator;
 
@@ -33,11 +33,11 @@ impl Item {
 
     /// The value under the item's key.
     pub(crate) fn encode_value(&self) -> Bytes {
-        let mut value = BytesMut::with_capacity(HEADER_LEN + self.body.len());
-        value.put_u64(self.version);
-        value.put_u64(self.expires_at_ms.unwrap_or(0));
-        value.put_slice(&self.body);
-        value.freeze()
+        let mut value = Vec::with_capacity(HEADER_LEN + self.body.len());
+        value.extend_from_slice(&self.version.to_be_bytes());
+        value.extend_from_slice(&self.expires_at_ms.unwrap_or(0).to_be_bytes());
+        value.extend_from_slice(&self.body);
+        value.into()
     }
 
     /// Reads the value under an item's key, sharing its bytes.

@@ -16,7 +16,7 @@
 
 use bytes::Bytes;
 
-use crate::encoding::{put_bytes, put_i64, put_prefix, put_u32, put_u64};
+use crate::encoding::{encoded_len, put_bytes, put_i64, put_prefix, put_u32, put_u64};
 use crate::encoding::{take_bytes, take_u32, take_u64};
 use crate::engine::KeyRange;
 use crate::locator::Locator;
@@ -65,12 +65,12 @@ pub mod system {
 }
 
 fn key(prefix: u8, build: impl FnOnce(&mut Vec<u8>)) -> Bytes {
-    sized_key(prefix, 64, build)
+    sized_key(prefix, 63, build)
 }
 
-/// A key of about `capacity` bytes. If that is exact, making it takes a single allocation.
-fn sized_key(prefix: u8, capacity: usize, build: impl FnOnce(&mut Vec<u8>)) -> Bytes {
-    let mut out = Vec::with_capacity(capacity);
+/// A key of `length` bytes behind its prefix: to know that makes it a single allocation.
+fn sized_key(prefix: u8, length: usize, build: impl FnOnce(&mut Vec<u8>)) -> Bytes {
+    let mut out = Vec::with_capacity(1 + length);
     out.push(prefix);
     build(&mut out);
     out.into()
@@ -104,7 +104,7 @@ pub fn parse_catalog(key: &[u8]) -> Option<ContainerName> {
 
 /// The key that changes with each change of a container's definition or partition map.
 pub fn definition_version(storage: StorageId) -> Bytes {
-    sized_key(DEFINITION_VERSION, 9, |out| put_u64(out, storage))
+    sized_key(DEFINITION_VERSION, 8, |out| put_u64(out, storage))
 }
 
 /// The storage id in the key of a definition's version.
@@ -114,7 +114,7 @@ pub fn parse_definition_version(key: &[u8]) -> Option<StorageId> {
 
 /// One item.
 pub fn item(storage: StorageId, locator: &Locator) -> Bytes {
-    sized_key(ITEM, 9 + locator.encoded_len(), |out| {
+    sized_key(ITEM, 8 + locator.encoded_len(), |out| {
         put_u64(out, storage);
         locator.encode_into(out);
     })
@@ -162,7 +162,8 @@ pub fn parse_item(key: &Bytes) -> Option<Locator> {
 
 /// One entry of an index.
 pub fn index_entry(storage: StorageId, index: IndexId, value: &[u8], locator: &Locator) -> Bytes {
-    key(INDEX, |out| {
+    let length = 12 + encoded_len(value) + locator.encoded_len();
+    sized_key(INDEX, length, |out| {
         put_u64(out, storage);
         put_u32(out, index);
         put_bytes(out, value);
@@ -266,7 +267,7 @@ pub fn parse_partition(key: &[u8]) -> Option<i64> {
 
 /// The tally of a physical partition.
 pub fn physical_tally(storage: StorageId, partition: PartitionId) -> Bytes {
-    key(STATISTICS, |out| {
+    sized_key(STATISTICS, 13, |out| {
         put_u64(out, storage);
         out.push(PHYSICAL);
         put_u32(out, partition);
@@ -275,7 +276,7 @@ pub fn physical_tally(storage: StorageId, partition: PartitionId) -> Bytes {
 
 /// The tally of a logical partition.
 pub fn logical_tally(storage: StorageId, token: i64, partition_key: &[u8]) -> Bytes {
-    key(STATISTICS, |out| {
+    sized_key(STATISTICS, 17 + encoded_len(partition_key), |out| {
         put_u64(out, storage);
         out.push(LOGICAL);
         put_i64(out, token);

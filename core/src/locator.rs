@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 
-use crate::encoding::{put_bytes, put_i64, take_bytes, take_i64};
+use crate::encoding::{encoded_len, put_bytes, put_i64, take_bytes, take_i64};
 use crate::hash::murmur3;
 
 /// What kind of item lies at a locator. Headers sort before the rows of their logical partition.
@@ -85,11 +85,10 @@ impl Locator {
         out.extend_from_slice(&self.row_key);
     }
 
-    /// Length of the memcomparable form, but for zeros in the partition key, each of which adds
-    /// one.
+    /// Length of the memcomparable form.
     pub(crate) fn encoded_len(&self) -> usize {
-        const TOKEN_TERMINATOR_AND_KIND: usize = 8 + 2 + 1;
-        TOKEN_TERMINATOR_AND_KIND + self.partition_key.len() + self.row_key.len()
+        const TOKEN_AND_KIND: usize = 8 + 1;
+        TOKEN_AND_KIND + encoded_len(&self.partition_key) + self.row_key.len()
     }
 
     /// The memcomparable form.
@@ -138,6 +137,7 @@ mod tests {
         #[test]
         fn encoded_locators_sort_as_locators(a in locators(), b in locators()) {
             prop_assert_eq!(a.encode().cmp(&b.encode()), a.cmp(&b));
+            prop_assert_eq!(a.encode().len(), a.encoded_len());
         }
 
         #[test]

@@ -122,21 +122,26 @@ impl Committer {
         }
     }
 
-    fn wait(&self) -> Result<Message, RecvTimeoutError> {
+    fn wait(&mut self) -> Result<Message, RecvTimeoutError> {
         let patience = self
             .unsynced_since
             .map(|since| SYNC_INTERVAL.saturating_sub(since.elapsed()));
-        self.queue.first(patience)
+        self.queue.first(patience, self.groups())
     }
 
     /// Commits `first` and what has come in behind it. Answers whether a stop was among that.
     fn commit_all_waiting(&mut self, first: Commit) -> bool {
         let mut gathered = Gathered::new(first);
-        let may_wait = self.durability == Durability::Group;
+        let may_wait = self.groups();
         self.queue
             .gather(may_wait, |message| gathered.take(message));
         self.commit(gathered.commits);
         gathered.stopping
+    }
+
+    /// Whether a batch is synced before it is answered, so that company makes it cheaper.
+    fn groups(&self) -> bool {
+        self.durability == Durability::Group
     }
 
     fn commit(&mut self, commits: Vec<Commit>) {
@@ -205,7 +210,7 @@ impl Committer {
         let overdue = self
             .unsynced_since
             .is_some_and(|since| since.elapsed() >= SYNC_INTERVAL);
-        let sync = self.durability == Durability::Group || sync_demanded || overdue;
+        let sync = self.groups() || sync_demanded || overdue;
         let mut options = WriteOptions::default();
         options.set_sync(sync);
         if let Err(error) = self.database.write_opt(batch.finish(), &options) {

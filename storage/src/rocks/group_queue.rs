@@ -30,6 +30,7 @@ pub fn group_queue<T>() -> (GroupSender<T>, GroupReceiver<T>) {
         items: receiver,
         counts,
         grouping: Grouping::default(),
+        company_until: None,
     };
     (sender, receiver)
 }
@@ -68,12 +69,27 @@ pub struct GroupReceiver<T> {
     items: Receiver<T>,
     counts: Arc<Counts>,
     grouping: Grouping,
+    /// Until when the group being gathered waits for company, if that wait began before its first
+    /// item was taken.
+    company_until: Option<Instant>,
 }
 
 impl<T> GroupReceiver<T> {
-    /// Waits for the first item of a group, for ever or so long.
-    pub fn first(&self, patience: Option<Duration>) -> Result<T, RecvTimeoutError> {
+    /// Waits for the first item of a group, for ever or so long. If `may_wait` and many are likely
+    /// to come, they are left alone a little: each that wakes this thread takes a processor from
+    /// those behind it.
+    pub fn first(
+        &mut self,
+        patience: Option<Duration>,
+        may_wait: bool,
+    ) -> Result<T, RecvTimeoutError> {
         self.counts.receiver.get_or_init(thread::current);
+        let company = self.grouping.likely().filter(|_| may_wait);
+        self.company_until = company.map(|(expected, company)| {
+            let deadline = Instant::now() + company;
+            self.sleep(expected, deadline);
+            deadline
+        });
         match patience {
             Some(patience) => self.items.recv_timeout(patience),
             None => self
@@ -87,13 +103,13 @@ impl<T> GroupReceiver<T> {
     /// and if `may_wait`, waits a little for those that are likely to come: see [`Grouping`].
     pub fn gather(&mut self, may_wait: bool, mut take: impl FnMut(T) -> bool) {
         let mut group = 1;
+        let begun = self.company_until.take().map(|deadline| (group, deadline));
         let mut room = self.drain(&mut group, &mut take);
         if may_wait
             && room
             && let Some((expected, patience)) = self.grouping.wait_for(group)
         {
-            let present = group;
-            let deadline = Instant::now() + patience;
+            let (present, deadline) = begun.unwrap_or_else(|| (group, Instant::now() + patience));
             let mut in_time = true;
             while room && in_time && group < expected {
                 in_time = self.sleep(expected, deadline);
@@ -150,7 +166,7 @@ mod tests {
     const PATIENCE: Duration = Duration::from_secs(20);
 
     fn gather(receiver: &mut GroupReceiver<u32>, may_wait: bool) -> Vec<u32> {
-        let mut group = vec![receiver.first(None).unwrap()];
+        let mut group = vec![receiver.first(None, may_wait).unwrap()];
         receiver.gather(may_wait, |item| {
             group.push(item);
             group.len() < 4
@@ -207,6 +223,9 @@ mod tests {
         receiver.finished(4, 2 * PATIENCE);
         assert_eq!(gather(&mut receiver, false), [14, 15]);
         drop(sender);
-        assert_eq!(receiver.first(None), Err(RecvTimeoutError::Disconnected));
+        assert_eq!(
+            receiver.first(None, false),
+            Err(RecvTimeoutError::Disconnected)
+        );
     }
 }

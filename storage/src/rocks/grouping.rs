@@ -50,10 +50,14 @@ impl Grouping {
             self.pause -= 1;
             return None;
         }
-        Some((
-            self.expected,
-            (self.last_write / FRACTION).min(self.max_patience),
-        ))
+        self.likely()
+    }
+
+    /// How many commits are likely to come at once, and how long that may take; none if waiting was
+    /// in vain lately.
+    pub(super) fn likely(&self) -> Option<(usize, Duration)> {
+        let patience = (self.last_write / FRACTION).min(self.max_patience);
+        (self.pause == 0 && self.expected > 1).then_some((self.expected, patience))
     }
 
     /// Learns how a wait went: with how many commits it began, and with how many it ended.

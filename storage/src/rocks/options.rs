@@ -63,7 +63,8 @@ fn set_log_and_recovery(options: &mut Options) {
 }
 
 fn set_memory_and_files(options: &mut Options, memory: MemoryShares) {
-    let cache = Cache::new_lru_cache(memory.cache);
+    // Looked into by all workers at once, which this cache allows without a lock.
+    let cache = Cache::new_hyper_clock_cache(memory.cache, 0);
     let mut tables = BlockBasedOptions::default();
     tables.set_block_cache(&cache);
     tables.set_bloom_filter(10.0, false);
@@ -72,10 +73,10 @@ fn set_memory_and_files(options: &mut Options, memory: MemoryShares) {
     tables.set_cache_index_and_filter_blocks(true);
     tables.set_cache_index_and_filter_blocks_with_high_priority(true);
     tables.set_pin_l0_filter_and_index_blocks_in_cache(true);
-    // In pieces: the whole index of a file whose data compress well is larger than a shard of the
-    // cache, which would then not keep it, and every read would read and unpack all of it.
+    // In pieces, because the whole index of a file whose data compress well is large. Filters are
+    // whole: items lie by hash, so that every piece would be wanted as often as any other, and an
+    // insert asks the filter of each level whether the item is there.
     tables.set_index_type(BlockBasedIndexType::TwoLevelIndexSearch);
-    tables.set_partition_filters(true);
     tables.set_pin_top_level_index_and_filter(true);
     options.set_block_based_table_factory(&tables);
 
