@@ -26,7 +26,7 @@ pub(crate) fn arguments() -> Vec<Arg> {
             "target",
             "ADDRESS",
             "Another server: mongodb://…, HOST:9042 or http://…, or one that is started: \
-             azurite, cassandra",
+             azurite, cassandra, ferretdb",
         ),
         text("client", "NAME", "Only this client"),
         text("variant", "NAME", "How our server is set up")
@@ -59,11 +59,7 @@ pub(crate) fn command(matches: &ArgMatches) -> Result<(), Failure> {
     let checked = check(&walks, &options)?;
     write!(io::stdout(), "\n{}", checked.text())?;
     if options.target.is_some() {
-        let agreement = checked.agreement() * 100.0;
-        writeln!(
-            io::stdout(),
-            "Agrees with our server in {agreement:.1} % of the cases."
-        )?;
+        writeln!(io::stdout(), "{}", checked.agreement())?;
     }
     write_files(matches, &checked)?;
     if matches.get_flag("update") {
