@@ -65,8 +65,8 @@ impl fmt::Display for Agreement {
         let percent = 100.0 * part(agreed) / part(cases.max(1));
         write!(
             f,
-            "Agrees with our server in {agreed} of {cases} cases of what both offer, {percent:.1} %; \
-             {beyond} are beyond it."
+            "Agrees with our server in {agreed} of {cases} cases of what both offer, \
+             {percent:.1} %; {beyond} are beyond it."
         )
     }
 }

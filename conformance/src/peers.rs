@@ -1,4 +1,5 @@
-//! Other servers of our protocols, brought by npm, Maven and Go, to compare with and to measure beside.
+//! Other servers of our protocols, brought by npm, Maven and Go, to compare with and to measure
+//! beside.
 
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::process::Command;
