@@ -26,7 +26,7 @@ pub(crate) fn arguments() -> Vec<Arg> {
             "target",
             "ADDRESS",
             "Another server: mongodb://…, HOST:9042 or http://…, or one that is started: \
-             azurite, cassandra, ferretdb",
+             azurite, cassandra",
         ),
         text("client", "NAME", "Only this client"),
         text("variant", "NAME", "How our server is set up")
