@@ -4,6 +4,8 @@
 use bson::spec::BinarySubtype;
 use bson::{Binary, Document, Timestamp, doc};
 
+use tessera_conformance::peers::Peer;
+
 use crate::Failure;
 use crate::bench::Scale;
 use crate::bench::figures::{Limit, Report};
@@ -58,8 +60,17 @@ pub(crate) async fn run(report: &mut Report, scale: &Scale) -> Result<(), Failur
     let ours = Target::new(Subject::tessera("mongo", data.path())?, dialect()?);
     ours.fill().await?;
     ours.subject.quiet().await?;
-    workload::points(report, SUITE, (&ours, None), ROWS, scale).await?;
-    ycsb::shapes(report, SUITE, (&ours, None), scale).await
+    let ferretdb = workload::if_there(SUITE, "FerretDB", ferretdb().await)?;
+    let targets = (&ours, ferretdb.as_ref());
+    workload::points(report, SUITE, targets, ROWS, scale).await?;
+    ycsb::shapes(report, SUITE, targets, scale).await
+}
+
+/// The peer, where Go can bring it. It is compiled before it runs: nothing needs to warm up.
+async fn ferretdb() -> Result<Target, Failure> {
+    let target = Target::new(Subject::peer(Peer::ferretdb()?), dialect()?);
+    target.fill().await?;
+    Ok(target)
 }
 
 pub(crate) fn dialect() -> Result<Dialect, Failure> {

@@ -9,7 +9,7 @@ use crate::bench::Scale;
 use crate::bench::figures::{Report, Section};
 use crate::bench::keys::{Random, Zipf};
 use crate::bench::load::{Operation, Pace, Step, Steps};
-use crate::bench::workload::{RANGE, STORED, Target, throughput};
+use crate::bench::workload::{RANGE, STORED, Target, processor, throughput};
 
 /// What a shape asks for, in percent.
 struct Shape {
@@ -138,7 +138,7 @@ pub(crate) async fn shapes(
             measured.push(target.round(Pace::Answers, scale.round, steps).await?);
         }
         let figures = match measured.as_slice() {
-            [ours, peer] => vec![throughput(ours, peer, None)],
+            [ours, peer] => vec![processor(ours, peer, None), throughput(ours, peer, None)],
             _ => Vec::new(),
         };
         report.add(Section {
