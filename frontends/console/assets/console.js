@@ -299,7 +299,8 @@ function showDetail(container) {
     `partition ${key.partition}`);
   const all = Math.max(1, container.bytes);
   bars($("large-keys"), container.large_keys ?? [], (key) => key.bytes / all, (key) =>
-    `${size(key.bytes)} · ${whole.format(key.items)} items · partition ${key.partition}`);
+    `${size(key.bytes)} · ${whole.format(key.items)} ${key.items === 1 ? "item" : "items"} · ` +
+    `partition ${key.partition}`);
 }
 
 function say(message, isBad = false) {
