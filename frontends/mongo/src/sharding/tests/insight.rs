@@ -46,7 +46,7 @@ async fn partitions_and_keys_are_shown_in_config_and_by_command() {
         );
     }
     assert_eq!(shown.get_array("warnings").unwrap().len(), 0);
-    // One insert of 60 documents costs three quarters of a second's 400 request units.
+    // One insert of 60 documents costs more than a second's 400 request units, of four partitions.
     let provision = doc! {
         "customAction": "UpdateCollection", "collection": "c", "offerThroughput": 400,
     };
