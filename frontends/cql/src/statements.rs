@@ -95,7 +95,7 @@ impl Asking<'_> {
                     state: self.parameters.paging_state,
                 };
                 let keyspace = self.keyspace.as_deref();
-                let rows = describe::run(self.service, &catalog, (what, keyspace), &page)?;
+                let rows = describe::run(self.service, &catalog, (what, keyspace), &page).await?;
                 Ok(ResultBody::Rows(rows).into())
             }
             Statement::Access(access) => {

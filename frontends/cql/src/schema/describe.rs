@@ -6,18 +6,20 @@ use crate::types::UserType;
 
 const INDENT: &str = "    ";
 
-/// `CREATE KEYSPACE …`.
-pub(crate) fn describe_keyspace(keyspace: &Keyspace) -> String {
+/// `CREATE KEYSPACE …`, with an option that asks for throughput if it has some.
+pub(crate) fn describe_keyspace(keyspace: &Keyspace, throughput: Option<(&str, u32)>) -> String {
+    let throughput = throughput.map(|(option, units)| format!(" AND {option} = {units}"));
     let entries: Vec<String> = keyspace
         .replication
         .iter()
         .map(|(key, value)| format!("{}: {}", quote(key), quote(value)))
         .collect();
     format!(
-        "CREATE KEYSPACE {} WITH replication = {{{}}}  AND durable_writes = {};",
+        "CREATE KEYSPACE {} WITH replication = {{{}}}  AND durable_writes = {}{};",
         quoted(&keyspace.name),
         entries.join(", "),
-        keyspace.durable_writes
+        keyspace.durable_writes,
+        throughput.unwrap_or_default()
     )
 }
 
@@ -284,7 +286,7 @@ mod tests {
             properties("replication = {'class': 'NetworkTopologyStrategy', 'datacenter1': 3}");
         let keyspace = keyspace_options("Ks", None, &properties).unwrap();
         assert_eq!(
-            describe_keyspace(&keyspace),
+            describe_keyspace(&keyspace, None),
             "CREATE KEYSPACE \"Ks\" WITH replication = {'class': 'NetworkTopologyStrategy', \
              'datacenter1': '3'}  AND durable_writes = true;"
         );
