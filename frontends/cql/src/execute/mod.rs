@@ -24,6 +24,8 @@ mod modify;
 mod paging;
 mod partition;
 #[cfg(test)]
+mod peer_tests;
+#[cfg(test)]
 mod properties;
 mod reader;
 mod select;

@@ -75,7 +75,31 @@ pub(super) struct Slice<'s> {
     pub(super) after: Option<&'s Bytes>,
 }
 
+impl<'s> Slice<'s> {
+    /// All rows of a partition, behind this one if there is one.
+    fn whole(key: &'s Bytes, after: Option<&'s Bytes>) -> Self {
+        const ALL: &[KeyRange] = &[KeyRange {
+            start: Vec::new(),
+            end: None,
+        }];
+        Self {
+            key,
+            ranges: ALL,
+            is_whole: false,
+            is_reversed: false,
+            after,
+        }
+    }
+}
+
 impl Reader<'_> {
+    /// Whether a partition has any rows.
+    async fn has_rows(&mut self, key: &Bytes) -> Result<bool> {
+        let mut probe = Probe { has_rows: false };
+        self.partition(&Slice::whole(key, None), &mut probe).await?;
+        Ok(probe.has_rows)
+    }
+
     /// Reads rows of one partition.
     pub(super) async fn partition(
         &mut self,
@@ -247,7 +271,7 @@ impl Reader<'_> {
         let statics = &current.record.statics;
         let deletion = current.record.deletion;
         let is_wanted = self.shows_statics && !current.has_rows && !current.is_done;
-        if !is_wanted || !has_values(statics, deletion, self.lens.now) {
+        if !is_wanted || !has_values(self.lens.table, statics, deletion, self.lens.now) {
             return Ok(Flow::More);
         }
         let line = self.lens.statics(&current.key, &current.record);
@@ -351,10 +375,10 @@ impl Reader<'_> {
     }
 
     /// Reads the rows that an index has under one value. `start` is where a page of the index
-    /// began; rows up to `after` were given before. Only those in the range of tokens are wanted.
+    /// began; rows up to `after` were given before.
     pub(super) async fn indexed(
         &mut self,
-        (span, tokens): (&IndexSpan, &RangeInclusive<i64>),
+        looked_up: &LookedUp<'_>,
         start: Option<Continuation>,
         after: Option<(&Bytes, &Bytes)>,
         sink: &mut dyn IndexSink,
@@ -370,13 +394,14 @@ impl Reader<'_> {
             };
             let page = self
                 .transaction
-                .scan_index(&self.container, span, &request)
+                .scan_index(&self.container, looked_up.span, &request)
                 .await?;
             for hit in page.hits {
-                if !tokens.contains(&hit.locator.token) {
+                if !looked_up.tokens.contains(&hit.locator.token) {
                     continue;
                 }
-                let is_static = hit.locator.row_key == RECORD_KEY;
+                let is_record = hit.locator.row_key == RECORD_KEY;
+                let is_static = is_record && !looked_up.is_of_key;
                 let mut behind = None;
                 if let Some(after) = &after {
                     let is_same = after.partition_key == hit.locator.partition_key;
@@ -388,18 +413,12 @@ impl Reader<'_> {
                 }
                 let key = &hit.locator.partition_key;
                 let token = hit.locator.token;
-                let flow = if is_static {
-                    let whole = [KeyRange {
-                        start: Vec::new(),
-                        end: None,
-                    }];
-                    let slice = Slice {
-                        key,
-                        ranges: &whole,
-                        is_whole: false,
-                        is_reversed: false,
-                        after: behind,
-                    };
+                // Rows are found by their own entries, and the partition only without any.
+                if is_record && !is_static && self.has_rows(key).await? {
+                    continue;
+                }
+                let flow = if is_record {
+                    let slice = Slice::whole(key, behind);
                     self.partition(&slice, sink.rows()).await?
                 } else {
                     let row = hit.locator.row_key.clone();
@@ -414,6 +433,27 @@ impl Reader<'_> {
                 next => continuation = next,
             }
         }
+    }
+}
+
+/// What is looked up in an index.
+pub(super) struct LookedUp<'a> {
+    pub(super) span: &'a IndexSpan,
+    /// Whether the index is of a column of the partition key.
+    pub(super) is_of_key: bool,
+    /// Where the partitions must lie that are wanted.
+    pub(super) tokens: &'a RangeInclusive<i64>,
+}
+
+/// Notes whether there is any row.
+struct Probe {
+    has_rows: bool,
+}
+
+impl Sink for Probe {
+    fn take(&mut self, place: &Place<'_>, _: &Line<'_>) -> Result<Flow> {
+        self.has_rows = place.row != RECORD_KEY;
+        Ok(Flow::Stop)
     }
 }
 
