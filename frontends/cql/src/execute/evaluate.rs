@@ -224,7 +224,7 @@ impl<'a> Scope<'a> {
                 serialize_tuple(&self.all(inner)?)
             }
             Expression::Vector(inner, element) => {
-                let parts = inner.iter().map(|inner| self.part(inner, "vectors"));
+                let parts = inner.iter().map(|inner| self.part_of(inner, "vectors"));
                 serialize_vector(element, &parts.collect::<Result<Vec<_>>>()?)
             }
             Expression::Field(of, place) => return self.field(of, *place),
@@ -241,10 +241,10 @@ impl<'a> Scope<'a> {
     }
 
     fn element(&self, inner: &'a Expression) -> Result<Cow<'a, [u8]>> {
-        self.part(inner, "collections")
+        self.part_of(inner, "collections")
     }
 
-    fn part(&self, inner: &'a Expression, of: &str) -> Result<Cow<'a, [u8]>> {
+    fn part_of(&self, inner: &'a Expression, of: &str) -> Result<Cow<'a, [u8]>> {
         if self.is_unset(inner) {
             return Err(CqlError::invalid(format!(
                 "unset value is not supported inside {of}"

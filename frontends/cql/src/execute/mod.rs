@@ -14,6 +14,7 @@ mod condition;
 mod conditional;
 mod evaluate;
 mod filter;
+mod index_reader;
 mod indexed;
 mod keys;
 #[cfg(test)]

@@ -10,11 +10,12 @@ use tessera_core::reading::IndexSpan;
 
 use super::collect::{Collector, Limits};
 use super::evaluate::{Scope, bind};
+use super::index_reader::{IndexSink, LookedUp};
 use super::indexed::check_wanted;
 use super::line::{Lens, Line};
 use super::model::index_value;
 use super::paging::PagingState;
-use super::reader::{Flow, IndexSink, LookedUp, Place as RowPlace, Reader, Sink, Slice};
+use super::reader::{Flow, Place as RowPlace, Reader, Sink, Slice};
 use super::{Answer, Context, Outcome, now_of};
 use crate::catalog::Place;
 use crate::error::{Answers, CqlError, ErrorKind, Result};
