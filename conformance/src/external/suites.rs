@@ -84,25 +84,46 @@ fn functional_tests(run: &Run<'_>) -> Result<Vec<Step>, Failure> {
     Ok(areas.into_iter().map(step).collect())
 }
 
+/// File by file: the suite ends a run whose connection was lost, which costs one file this way.
 fn cqlpy(run: &Run<'_>) -> Result<Vec<Step>, Failure> {
     let python = packages::python_with(&source("cql/cqlpy").join("requirements.txt"))?;
     let (host, port) = run
         .target
         .rsplit_once(':')
         .ok_or("the target is HOST:PORT")?;
-    let mut command = pytest(&python, run, run.path);
+    let tests = run.path.join("test/cqlpy");
+    let step = |file: String| {
+        let mut command = pytest(&python, run, run.path);
+        command.args(["-o", "xfail_strict=false", "--rootdir", "."]);
+        command.args(["--host", host, "--port", port, &file]);
+        command.env("NODETOOL", "/bin/true").current_dir(&tests);
+        Step {
+            name: file,
+            command,
+        }
+    };
+    let files = python_tests(&tests, "")?.into_iter();
     // Needs a newer Python than suites may ask for.
-    command.args(["--ignore=test_describe.py", "-o", "xfail_strict=false"]);
-    command.args(["--host", host, "--port", port]);
-    if !run.only.is_empty() {
-        command.args(["-k", run.only]);
+    let files = files.filter(|file| file != "test_describe.py" && file.contains(run.only));
+    Ok(files.map(step).collect())
+}
+
+/// The files of tests under a folder, in order: those of pytest's two kinds of name.
+fn python_tests(root: &Path, folder: &str) -> Result<Vec<String>, Failure> {
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir(root.join(folder))? {
+        let entry = entry?;
+        let name = entry.file_name().to_string_lossy().into_owned();
+        let path = format!("{folder}{name}");
+        if entry.file_type()?.is_dir() {
+            found.extend(python_tests(root, &format!("{path}/"))?);
+        } else if name.ends_with(".py") && (name.starts_with("test_") || name.ends_with("_test.py"))
+        {
+            found.push(path);
+        }
     }
-    command.env("NODETOOL", "/bin/true");
-    command.current_dir(run.path.join("test/cqlpy"));
-    Ok(vec![Step {
-        name: "test/cqlpy".to_owned(),
-        command,
-    }])
+    found.sort();
+    Ok(found)
 }
 
 /// Runs of pytest write down what came of each case with a plugin of ours.

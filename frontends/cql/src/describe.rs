@@ -220,13 +220,19 @@ impl Describer<'_> {
         let mut elements = vec![self.keyspace(entry)];
         elements.extend(sorted_types(entry).into_iter().map(user_type));
         for relation in entry.tables() {
-            elements.extend(self.table_and_indexes(relation));
-            let views = entry.views_of(relation);
-            let views = views.iter().filter_map(|view| view.view.as_ref());
-            let mut views: Vec<Element> = views.map(|view| self.view(view)).collect();
-            views.sort_by(|left, right| left.name.cmp(&right.name));
-            elements.append(&mut views);
+            elements.extend(self.table_and_dependents(entry, relation));
         }
+        elements
+    }
+
+    /// A table with its indexes and its views.
+    fn table_and_dependents(&self, entry: &KeyspaceEntry, relation: &Relation) -> Vec<Element> {
+        let mut elements = self.table_and_indexes(relation);
+        let views = entry.views_of(relation);
+        let views = views.iter().filter_map(|view| view.view.as_ref());
+        let mut views: Vec<Element> = views.map(|view| self.view(view)).collect();
+        views.sort_by(|left, right| left.name.cmp(&right.name));
+        elements.append(&mut views);
         elements
     }
 
@@ -289,7 +295,7 @@ impl Describer<'_> {
         };
         Element {
             keyspace: view.table.keyspace.clone(),
-            kind: "materialized view",
+            kind: "materialized_view",
             name: view.table.name.clone(),
             statement: describe_view(&shown, self.with_internals),
         }
@@ -306,7 +312,7 @@ impl Describer<'_> {
                 "Table '{table}' not found in keyspace '{keyspace}'"
             ))
         };
-        Ok(self.table_and_indexes(found.ok_or_else(missing)?))
+        Ok(self.table_and_dependents(entry, found.ok_or_else(missing)?))
     }
 
     fn find_index(&self, name: &QualifiedName) -> Result<Element> {

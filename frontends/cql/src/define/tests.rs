@@ -159,7 +159,7 @@ const REFUSED: &[(&str, &str)] = &[
     ),
     (
         "ALTER TYPE u ADD b int",
-        "Cannot add new field b of type int to user type u as the type is being used in \
+        "Cannot add new field b of type int to user type ks.u as the type is being used in \
              partition key by the following tables: ks.p",
     ),
     ("ALTER TYPE nope ADD b int", "Type ks.nope doesn't exist"),
