@@ -1,6 +1,6 @@
 //! The public suites: how each is installed, started and counted.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 
 use tessera_conformance::packages::{self, source};
@@ -59,7 +59,8 @@ pub(super) const SUITES: &[Suite] = &[
     },
 ];
 
-/// Folder by folder: a run over everything at once leaves cases out.
+/// Folder by folder: a run over everything at once leaves cases out. Those marked as not to be run
+/// beside others come in a run of their own.
 fn functional_tests(run: &Run<'_>) -> Result<Vec<Step>, Failure> {
     let python = packages::python_with(&run.path.join("requirements.txt"))?;
     let tests = run.path.join("documentdb_tests");
@@ -71,17 +72,24 @@ fn functional_tests(run: &Run<'_>) -> Result<Vec<Step>, Failure> {
     areas.retain(|area| tests.join(area).is_dir());
     areas.retain(|area| area.to_string_lossy().contains(run.only));
     areas.sort();
-    let step = |area: PathBuf| {
+    let step = |area: &Path, (manner, options): (&str, [&str; 4])| {
         let mut command = pytest(&python, run, run.path);
-        command.args(["-o", "addopts=", "--strict-markers", "-n", "2"]);
+        command.args(["-o", "addopts=", "--strict-markers"]);
+        command.args(options);
         command.args(["--engine-name", "documentdb", "--connection-string"]);
-        command.arg(run.target).arg(&area).current_dir(&tests);
+        command.arg(run.target).arg(area).current_dir(&tests);
         Step {
-            name: area.display().to_string(),
+            name: format!("{}{manner}", area.display()),
             command,
         }
     };
-    Ok(areas.into_iter().map(step).collect())
+    let beside_each_other = ("", ["-n", "2", "-m", "not no_parallel"]);
+    let one_by_one = (", one by one", ["-p", "no:xdist", "-m", "no_parallel"]);
+    let manners = [beside_each_other, one_by_one];
+    let steps = areas
+        .iter()
+        .flat_map(|area| manners.map(|manner| step(area, manner)));
+    Ok(steps.collect())
 }
 
 /// File by file: the suite ends a run whose connection was lost, which costs one file this way.
