@@ -23,6 +23,8 @@ pub(crate) struct Target {
     pub(crate) dialect: Dialect,
     /// The number of the next item to insert.
     next: Arc<AtomicU64>,
+    /// What it is not asked, because nobody could wait for the answers.
+    left_out: Option<Operation>,
 }
 
 impl Target {
@@ -32,7 +34,21 @@ impl Target {
             subject,
             dialect,
             next: Arc::default(),
+            left_out: None,
         }
+    }
+
+    /// The same, never asked this.
+    pub(crate) fn without(self, operation: Operation) -> Self {
+        Self {
+            left_out: Some(operation),
+            ..self
+        }
+    }
+
+    /// Whether it is asked this.
+    pub(crate) fn takes(&self, operation: Operation) -> bool {
+        self.left_out != Some(operation)
     }
 
     /// A bare server with the answers of this one.
@@ -48,6 +64,7 @@ impl Target {
             dialect: self.dialect.clone(),
             // What the bare server takes is stored nowhere.
             next: Arc::new(AtomicU64::new(STORED)),
+            left_out: None,
         };
         let mut connection = Connection::open(echo.subject.address, &echo.dialect).await?;
         let echoed = connection.exchange(operation, item).await?.len();
@@ -165,6 +182,7 @@ pub(crate) async fn points(
             1 => None,
             _ => Some(ours.echo(row.operation, true).await?),
         };
+        let peer = peer.filter(|peer| peer.takes(row.operation));
         let targets = [ours, &echo].into_iter().chain(peer);
         let mut targets: Vec<&Target> = targets.chain(&batched).collect();
         let closed = by_turns(&targets, row.operation, Pace::Answers, scale).await?;

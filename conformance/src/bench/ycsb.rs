@@ -133,6 +133,8 @@ pub(crate) async fn shapes(
             continue;
         }
         let mut measured = Vec::new();
+        let has_ranges = shape.range > 0;
+        let peer = peer.filter(|peer| !has_ranges || peer.takes(Operation::Range));
         for target in [ours].into_iter().chain(peer) {
             let steps = shape.steps(target)?;
             measured.push(target.round(Pace::Answers, scale.round, steps).await?);
