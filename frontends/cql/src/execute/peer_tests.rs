@@ -192,9 +192,9 @@ async fn deletions_name_whole_rows_where_they_must() {
 async fn a_row_of_dropped_cells_alone_is_none() {
     let tester = with(&[
         "CREATE TABLE t (k int PRIMARY KEY, x int, y int)",
-        "UPDATE t SET x = 1 WHERE k = 1",
-        "UPDATE t SET x = 1, y = 1 WHERE k = 2",
-        "INSERT INTO t (k, x) VALUES (3, 1)",
+        "UPDATE t USING TIMESTAMP 5 SET x = 1 WHERE k = 1",
+        "UPDATE t USING TIMESTAMP 5 SET x = 1, y = 1 WHERE k = 2",
+        "INSERT INTO t (k, x) VALUES (3, 1) USING TIMESTAMP 5",
         "ALTER TABLE t DROP x",
     ])
     .await;
