@@ -127,7 +127,7 @@ async fn throughput_is_shown_with_its_table() {
         ("free", "", ""),
     ] {
         let found = service
-            .must(ask("GET", &format!("/Tables('{table}')")))
+            .must(ask("GET", format!("/Tables('{table}')")))
             .await;
         assert_eq!(found.header("x-ms-offer-throughput"), manual, "{table}");
         assert_eq!(found.header(autoscale), settings, "{table}");
