@@ -206,7 +206,7 @@ fn values(table: &Table, column: &Column, index: &Index, item: &Item) -> Result<
     if !column.is_key() {
         return Ok(of_cells(table, column, index, &stored.row, Deletion::NONE));
     }
-    if !is_visible(&table, &stored.row, Deletion::NONE, BEFORE_ALL) {
+    if !is_visible(table, &stored.row, Deletion::NONE, BEFORE_ALL) {
         return Ok(Vec::new());
     }
     let components = key_components(&item.locator.partition_key, keys);
