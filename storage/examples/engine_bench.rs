@@ -9,8 +9,9 @@
 //! items at random from a million in memory. Each runs on several [`Subject`]s: RocksDB alone with
 //! the engine's own options and the same grouping of writes, and what is built on it. A further
 //! layer is one more `Subject`. Short rounds alternate between subjects and the median of their
-//! ratios counts: what a sync takes doubles and halves within seconds. A third workload has 32 tasks
-//! increment one counter through transactions of the core. Fails if a figure misses its limit.
+//! ratios counts: what a sync takes doubles and halves within seconds. A third workload has 32
+//! tasks increment one counter through transactions of the core. Fails if a figure misses its
+//! limit.
 
 use std::error::Error;
 use std::future::Future;

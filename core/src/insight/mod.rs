@@ -114,7 +114,8 @@ impl Store {
     }
 
     /// The largest logical partitions of a container, the largest first; none where they are not
-    /// counted. Where looking at the tallies of all of them takes long, they may be some seconds old.
+    /// counted. Where looking at the tallies of all of them takes long, they may be some seconds
+    /// old.
     pub async fn largest_keys(&self, name: &ContainerName) -> Result<Vec<LargeKey>> {
         let mut transaction = self.begin().await?;
         let container = transaction.container(name).await?;

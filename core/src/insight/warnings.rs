@@ -211,8 +211,8 @@ mod tests {
         assert_eq!(
             found(0, None, 15 * GIB + GIB / 2),
             [
-                "logical_partition: the partition key 'k' holds 15.5 GiB of at most 20 GiB: choose a \
-              key with more values"
+                "logical_partition: the partition key 'k' holds 15.5 GiB of at most 20 GiB: choose \
+                 a key with more values"
             ]
         );
     }

@@ -106,8 +106,8 @@ async fn run(service: &Service, _session: &mut Session, request: &Request<'_>) -
     Ok(reply.into())
 }
 
-/// Builds an index again beside what there is, this time refusing equal values, and lets it take the
-/// place of the old one, which refuses them until then. If there are some, all stays as it was.
+/// Builds an index again beside what there is, this time refusing equal values, and lets it take
+/// the place of the old one, which refuses them until then. If there are some, all stays as it was.
 async fn make_unique(service: &Service, namespace: &Namespace, unique: IndexSpec) -> Result<()> {
     let data = &service.data;
     let name = format!("{} becoming unique", unique.name);

@@ -1,6 +1,6 @@
 //! Where the load and the data of collections lie: `config.partitions`, `config.hotKeys`,
-//! `config.largeKeys` and `config.partitionWarnings`, computed whenever somebody reads them, and the
-//! command `partitionInsight`.
+//! `config.largeKeys` and `config.partitionWarnings`, computed whenever somebody reads them, and
+//! the command `partitionInsight`.
 
 use bson::{Bson, Document, doc};
 use tessera_core::Error as CoreError;

@@ -55,12 +55,19 @@ async fn collections_are_created_with_throughput_and_changed() {
     let settings = shown.get_document("autoScaleSettings").unwrap();
     assert_eq!(settings, &doc! { "maxThroughput": 60_000 });
 
+    let again = client.run("shop", create).await;
+    assert_eq!(again.get_i32("code").ok(), Some(48));
+}
+
+#[tokio::test]
+async fn custom_actions_refuse_what_cannot_be() {
+    let service = Service::plain().await;
+    let mut client = service.connect();
     let fixed = doc! {
         "customAction": "CreateCollection", "collection": "fixed", "offerThroughput": 10_000,
     };
     client.must("shop", fixed).await;
     for (command, code) in [
-        (create, 48),
         (doc! { "customAction": "Nothing" }, 2),
         (
             doc! { "customAction": "GetCollection", "collection": "none" },
