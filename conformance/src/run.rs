@@ -59,7 +59,11 @@ pub(crate) fn command(matches: &ArgMatches) -> Result<(), Failure> {
     let checked = check(&walks, &options)?;
     write!(io::stdout(), "\n{}", checked.text())?;
     if options.target.is_some() {
-        writeln!(io::stdout(), "{}", checked.agreement())?;
+        let agreement = checked.agreement() * 100.0;
+        writeln!(
+            io::stdout(),
+            "Agrees with our server in {agreement:.1} % of the cases."
+        )?;
     }
     write_files(matches, &checked)?;
     if matches.get_flag("update") {

@@ -116,11 +116,9 @@ impl Store {
         containers_in(&self.begin().await?, range).await
     }
 
-    /// All containers of all APIs that clients have, by name.
+    /// All containers of all APIs, by name.
     pub async fn all_containers(&self) -> Result<Vec<ContainerName>> {
-        let mut names = containers_in(&self.begin().await?, key::catalog_all()).await?;
-        names.retain(|name| !name.is_bookkeeping());
-        Ok(names)
+        containers_in(&self.begin().await?, key::catalog_all()).await
     }
 
     /// At most `limit` containers of a database, by name, from the name `from` on, with their

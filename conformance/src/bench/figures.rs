@@ -6,7 +6,6 @@ use hdrhistogram::Histogram;
 use serde_json::{Value, json};
 
 use crate::Failure;
-use crate::bench::machine::Machine;
 
 /// One workload on one server.
 #[derive(Clone, Debug)]
@@ -174,10 +173,11 @@ impl Report {
         own + usize::from(self.missed_elsewhere)
     }
 
-    pub(crate) fn json(&self, machine: &Machine) -> Value {
+    pub(crate) fn json(&self) -> Value {
         let sections = self.sections.iter().map(Section::json);
         json!({
-            "machine": machine.json(),
+            "processors": std::thread::available_parallelism().map_or(0, usize::from),
+            "kernel": std::fs::read_to_string("/proc/version").unwrap_or_default().trim(),
             "workloads": sections.collect::<Value>(),
         })
     }

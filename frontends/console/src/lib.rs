@@ -13,6 +13,7 @@ mod assets;
 mod containers;
 mod databases;
 mod health;
+mod limits;
 mod metrics;
 mod reply;
 mod routes;

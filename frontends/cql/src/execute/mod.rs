@@ -14,7 +14,6 @@ mod condition;
 mod conditional;
 mod evaluate;
 mod filter;
-mod index_reader;
 mod indexed;
 mod keys;
 #[cfg(test)]
@@ -24,8 +23,6 @@ mod model;
 mod modify;
 mod paging;
 mod partition;
-#[cfg(test)]
-mod peer_tests;
 #[cfg(test)]
 mod properties;
 mod reader;

@@ -1,10 +1,11 @@
 //! Arithmetic, signs and casts.
 
 use super::expression::{Expression, Typed};
+use super::selection::text;
 use super::typing::{Planner, Receiver};
 use crate::error::{CqlError, Result};
-use crate::functions::{check_cast, constant_fits, is_number, operation_types};
-use crate::statement::{Arithmetic, ConstantKind, Selector};
+use crate::functions::{check_cast, is_number, operation_types};
+use crate::statement::{Arithmetic, Selector};
 use crate::types::{DataType, Native};
 
 impl Planner<'_> {
@@ -57,10 +58,7 @@ impl Planner<'_> {
         let is_open = |side: &Selector| matches!(side, Selector::Marker(_) | Selector::Null);
         // A marker is what the other side is, or what is wanted.
         let (left, right) = match (is_open(left), is_open(right)) {
-            (false, false) => {
-                let (left_want, right_want) = constants_want(sides, want);
-                (self.typed(left, left_want)?, self.typed(right, right_want)?)
-            }
+            (false, false) => (self.typed(left, None)?, self.typed(right, None)?),
             (true, true) => (self.typed(left, want)?, self.typed(right, want)?),
             (true, false) => {
                 let known = self.typed(right, None)?;
@@ -81,8 +79,8 @@ impl Planner<'_> {
             return Err(CqlError::invalid(format!(
                 "the '{}' operation is not supported between {} and {}",
                 operator.symbol(),
-                sides.0,
-                sides.1
+                text(sides.0),
+                text(sides.1)
             )));
         };
         let (DataType::Native(left_native), DataType::Native(right_native)) =
@@ -96,32 +94,6 @@ impl Planner<'_> {
             Expression::Operation(operator, left, right),
             result,
         ))
-    }
-}
-
-/// What the constants of an operation are for: a number of the type that is wanted, if both are
-/// such, or the time to which a duration is added.
-fn constants_want<'w>(
-    sides: (&Selector, &Selector),
-    want: Option<Receiver<'w>>,
-) -> (Option<Receiver<'w>>, Option<Receiver<'w>>) {
-    let native = want.and_then(|want| match want.data_type {
-        DataType::Native(native) => Some(*native),
-        _ => None,
-    });
-    let (Selector::Constant(left), Selector::Constant(right), Some(native)) =
-        (sides.0, sides.1, native)
-    else {
-        return (None, None);
-    };
-    let is_time = matches!(native, Native::Timestamp | Native::Date);
-    if is_time && right.kind == ConstantKind::Duration {
-        return (want, None);
-    }
-    let fits = |kind| is_number(native) && constant_fits(kind, native);
-    match fits(left.kind) && fits(right.kind) {
-        true => (want, want),
-        false => (None, None),
     }
 }
 
@@ -145,8 +117,8 @@ fn open_type(
             "Ambiguous '{}' operation with args {} and {}: use type hint to disambiguate, example \
              '(int) ?'",
             operator.symbol(),
-            left,
-            right
+            text(left),
+            text(right)
         ))),
         _ => Ok(known.clone()),
     }

@@ -18,6 +18,7 @@ pub(super) fn check_comparison(
             quoted(name)
         ));
     }
+    check_multi_cell(column, symbol)?;
     let is_slice = comparator != Comparator::Equal;
     if is_slice
         && column
@@ -32,7 +33,7 @@ pub(super) fn check_comparison(
         };
         return refuse(format!("Slice restrictions are not supported on {on}"));
     }
-    check_multi_cell(column, symbol)
+    Ok(())
 }
 
 pub(super) fn check_multi_cell(column: &Column, symbol: &str) -> Result<()> {

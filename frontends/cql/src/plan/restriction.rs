@@ -229,13 +229,7 @@ impl Planner<'_> {
             ..
         } = &column.data_type
         else {
-            let name = &column.name;
-            return refuse(match &column.data_type {
-                DataType::List { .. } => format!(
-                    "Indexes on list entries ({name}[index] = value) are not currently supported."
-                ),
-                _ => format!("Column {name} cannot be used as a map"),
-            });
+            return refuse(format!("Column {} cannot be used as a map", column.name));
         };
         if !column.data_type.is_multi_cell() {
             return refuse(format!(
