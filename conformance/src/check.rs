@@ -1,6 +1,7 @@
 //! A whole run: walks, held against the ledgers of their suites. The program's `run` and the test
 //! run both do this.
 
+use std::fmt;
 use std::fs;
 use std::path::Path;
 
@@ -44,26 +45,52 @@ pub struct Checked {
     pub findings: Vec<(Walk, Finding)>,
 }
 
+/// How far another server agrees with ours: in so many of the cases of what both offer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Agreement {
+    agreed: usize,
+    cases: usize,
+    /// Cases of what the other server does not offer, in which nothing can agree.
+    beyond: usize,
+}
+
+impl fmt::Display for Agreement {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            agreed,
+            cases,
+            beyond,
+        } = *self;
+        let part = |count: usize| f64::from(u32::try_from(count).unwrap_or(u32::MAX));
+        let percent = 100.0 * part(agreed) / part(cases.max(1));
+        write!(
+            f,
+            "Agrees with our server in {agreed} of {cases} cases of what both offer, \
+             {percent:.1} %; {beyond} are beyond it."
+        )
+    }
+}
+
 impl Checked {
     /// What the ledgers do not explain.
     pub fn unexplained(&self) -> impl Iterator<Item = &(Walk, Finding)> {
         self.findings.iter().filter(|(_, it)| it.reason.is_none())
     }
 
-    /// Of all cases, how many are as the ledgers say.
-    pub fn agreement(&self) -> f64 {
-        let cases: usize = self.results.iter().map(|walked| walked.cases.len()).sum();
-        let is_tried = |(_, it): &&(Walk, Finding)| it.kind != Kind::Agrees;
-        let different = self.findings.iter().filter(is_tried).count();
-        let missing = self
-            .findings
-            .iter()
-            .filter(|(_, it)| it.kind == Kind::Missing);
-        let all = cases + missing.count();
-        let parts = |count: usize| f64::from(u32::try_from(count).unwrap_or(u32::MAX));
-        match all {
-            0 => 0.0,
-            _ => 1.0 - parts(different.min(all)) / parts(all),
+    /// How far another server agrees with ours.
+    pub fn agreement(&self) -> Agreement {
+        let count = |is: &dyn Fn(&Finding) -> bool| {
+            let findings = self.findings.iter();
+            findings.filter(|(_, finding)| is(finding)).count()
+        };
+        let tried: usize = self.results.iter().map(|walked| walked.cases.len()).sum();
+        let beyond = count(&|it| it.is_beyond);
+        let different = count(&|it| !it.is_beyond && it.kind != Kind::Agrees);
+        let cases = (tried + count(&|it| it.kind == Kind::Missing)).saturating_sub(beyond);
+        Agreement {
+            agreed: cases.saturating_sub(different),
+            cases,
+            beyond,
         }
     }
 
@@ -104,9 +131,8 @@ pub fn check(walks: &[Walk], options: &Options<'_>) -> Result<Checked, Error> {
         .map(|walk| of(walk).map_or(0, |ledger| ledger.expected(walk)))
         .sum();
     let progress = Progress::new(expected);
-    let results = runner::run(walks, options.target, &|event| progress.tell(&event));
+    let mut results = runner::run(walks, options.target, &|event| progress.tell(&event));
     progress.finish();
-    let mut results = results?;
     let mut findings = Vec::new();
     for walked in &results {
         let Some(ledger) = of(&walked.walk) else {
@@ -147,4 +173,50 @@ pub fn update(results: &[Walked]) -> Result<(), Error> {
 
 fn ledgers() -> Result<Vec<Ledger>, Error> {
     SUITES.iter().map(Ledger::read).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::reports::tests::walked;
+
+    #[test]
+    fn servers_agree_in_what_both_offer() {
+        let finding = |case: &str, kind, is_beyond| {
+            let finding = Finding {
+                kind,
+                area: "keys".to_owned(),
+                case: case.to_owned(),
+                message: String::new(),
+                reason: None,
+                is_beyond,
+            };
+            (walked().walk, finding)
+        };
+        let all = || vec![walked(), walked()];
+        for (findings, expected) in [
+            (vec![], [4, 4, 0]),
+            (vec![finding("a", Kind::Failed, false)], [3, 4, 0]),
+            (vec![finding("a", Kind::Failed, true)], [3, 3, 1]),
+            (vec![finding("a", Kind::Missing, false)], [4, 5, 0]),
+            (vec![finding("a", Kind::Missing, true)], [4, 4, 1]),
+            (vec![finding("a", Kind::Agrees, false)], [4, 4, 0]),
+        ] {
+            let checked = Checked {
+                results: all(),
+                findings,
+            };
+            let Agreement {
+                agreed,
+                cases,
+                beyond,
+            } = checked.agreement();
+            assert_eq!([agreed, cases, beyond], expected);
+        }
+        let none = Checked {
+            results: Vec::new(),
+            findings: Vec::new(),
+        };
+        assert!(none.agreement().to_string().contains("0 of 0 cases"));
+    }
 }

@@ -10,8 +10,8 @@ use crate::cases::Case;
 use crate::packages::{self, source};
 use crate::process::Process;
 
-/// Installing reaches out to the internet, and a walk shares its machine with others.
-const PATIENCE: Duration = Duration::from_secs(600);
+/// Installing reaches out to the internet and compiles, and a walk shares its machine with others.
+const PATIENCE: Duration = Duration::from_secs(1_800);
 
 /// A program that takes the address of a server and options, prints a line of JSON for every case
 /// and ends with success if all passed.

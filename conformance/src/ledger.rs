@@ -2,7 +2,8 @@
 //!
 //! A case that fails, one that passes and is not listed, and one that is listed and was not tried
 //! all fail the run until the file says so: a client, an area and the names of its cases, by the
-//! variants that they pass in.
+//! variants that they pass in. Where a peer differs is listed by hand, apart from what it does not
+//! offer at all: only what both servers offer can agree.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::{self, Write as _};
@@ -28,8 +29,9 @@ pub const OURS: &str = "tessera";
 
 const HEAD: &str = "\
 # The cases that pass, by client and area, in all variants of the server or in those that are named;
-# then the cases in which a server differs, each with the reason. A run that finds anything else
-# fails. `tessera-conformance run --update` writes what passes; the differences are written by hand.
+# then the cases in which a server differs, each with the reason, and those of features that it does
+# not offer, which are beyond it. A run that finds anything else fails. What passes is written by
+# `tessera-conformance run --update`, the rest by hand.
 ";
 
 type Areas = BTreeMap<String, BTreeMap<String, BTreeSet<Variant>>>;
@@ -46,10 +48,30 @@ pub struct Ledger {
 /// Where a server does not do what the cases expect.
 #[derive(Clone, Debug, PartialEq)]
 struct Difference {
+    kind: DifferenceKind,
     server: String,
     reason: String,
     /// Each as `client / area / case`.
     cases: Vec<String>,
+}
+
+/// Whether a server does something otherwise, or does not offer it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum DifferenceKind {
+    Otherwise,
+    Beyond,
+}
+
+impl DifferenceKind {
+    const ALL: [Self; 2] = [Self::Otherwise, Self::Beyond];
+
+    /// The name of its list in the file.
+    fn list(self) -> &'static str {
+        match self {
+            Self::Otherwise => "differences",
+            Self::Beyond => "beyond",
+        }
+    }
 }
 
 /// What a run found that the ledger must say, or says otherwise.
@@ -65,6 +87,8 @@ pub struct Finding {
     pub message: String,
     /// The reason, if the ledger has one.
     pub reason: Option<String>,
+    /// Whether the reason is that the server does not offer what the case is about.
+    pub is_beyond: bool,
 }
 
 /// In which way a case is otherwise than it is written.
@@ -101,9 +125,22 @@ impl fmt::Display for Finding {
             write!(f, ": {}", self.message)?;
         }
         match &self.reason {
+            Some(reason) if self.is_beyond => write!(f, " (not offered: {reason})"),
             Some(reason) => write!(f, " (known: {reason})"),
             None => Ok(()),
         }
+    }
+}
+
+impl Difference {
+    fn parsed(kind: DifferenceKind, value: &Value) -> Result<Self, String> {
+        let text = |name| value.get(name).and_then(Value::as_str).map(str::to_owned);
+        Ok(Self {
+            kind,
+            server: text("server").ok_or("a difference names no server")?,
+            reason: text("reason").ok_or("a difference has no reason")?,
+            cases: strings(value.get("cases").ok_or("a difference names no cases")?)?,
+        })
     }
 }
 
@@ -153,14 +190,11 @@ impl Ledger {
                 }
             }
         }
-        let differences = root.get("differences").and_then(Value::as_array);
-        for one in differences.into_iter().flatten() {
-            let text = |name| one.get(name).and_then(Value::as_str).map(str::to_owned);
-            ledger.differences.push(Difference {
-                server: text("server").ok_or("a difference names no server")?,
-                reason: text("reason").ok_or("a difference has no reason")?,
-                cases: strings(one.get("cases").ok_or("a difference names no cases")?)?,
-            });
+        for kind in DifferenceKind::ALL {
+            let differences = root.get(kind.list()).and_then(Value::as_array);
+            for one in differences.into_iter().flatten() {
+                ledger.differences.push(Difference::parsed(kind, one)?);
+            }
         }
         Ok(ledger)
     }
@@ -221,27 +255,35 @@ impl Ledger {
     }
 
     /// Why a server differs in a case; any server but ours, if none is named.
-    fn reason(&self, server: Option<&str>, client: &str, case: (&str, &str)) -> Option<&str> {
+    fn reason(
+        &self,
+        server: Option<&str>,
+        client: &str,
+        case: (&str, &str),
+    ) -> Option<&Difference> {
         let is_of = |one: &&Difference| match server {
             Some(server) => one.server == server,
             None => one.server != OURS,
         };
         let names = [client, ANY].map(|client| [client, case.0, case.1].join(SLASH));
         let mut differences = self.differences.iter().filter(is_of);
-        let found = differences.find(|one| one.cases.iter().any(|case| names.contains(case)));
-        found.map(|one| one.reason.as_str())
+        differences.find(|one| one.cases.iter().any(|case| names.contains(case)))
     }
 
     /// What a walk over this server found otherwise than it is written here.
     pub fn judge(&self, walked: &Walked, server: Option<&str>) -> Vec<Finding> {
         let client = walked.walk.walker.name;
         let listed = self.listed(client, walked.walk.variant);
-        let finding = |kind, area: &str, case: &str, message: &str| Finding {
-            kind,
-            area: area.to_owned(),
-            case: case.to_owned(),
-            message: message.to_owned(),
-            reason: self.reason(server, client, (area, case)).map(str::to_owned),
+        let finding = |kind, area: &str, case: &str, message: &str| {
+            let known = self.reason(server, client, (area, case));
+            Finding {
+                kind,
+                area: area.to_owned(),
+                case: case.to_owned(),
+                message: message.to_owned(),
+                reason: known.map(|one| one.reason.clone()),
+                is_beyond: known.is_some_and(|one| one.kind == DifferenceKind::Beyond),
+            }
         };
         let of = |kind, case: &Case| finding(kind, &case.area, &case.name, &case.message);
         let mut findings: Vec<Finding> = walked
@@ -258,6 +300,7 @@ impl Ledger {
                 (false, _) => findings.push(of(Kind::Failed, case)),
                 (true, _) if is_different && server.is_some() => findings.push(Finding {
                     reason: None,
+                    is_beyond: false,
                     ..of(Kind::Agrees, case)
                 }),
                 (true, false) => findings.push(of(Kind::Unlisted, case)),
@@ -327,7 +370,8 @@ impl fmt::Display for Ledger {
         for difference in &self.differences {
             write!(
                 f,
-                "\n[[differences]]\nserver = {}\n",
+                "\n[[{}]]\nserver = {}\n",
+                difference.kind.list(),
                 quoted(&difference.server)
             )?;
             writeln!(f, "reason = {}", quoted(&difference.reason))?;
@@ -400,6 +444,11 @@ tls = ['only "there"']
 server = "peer"
 reason = "it is older"
 cases = ["* / access / both"]
+
+[[beyond]]
+server = "peer"
+reason = "it has no such thing"
+cases = ["python / access / more"]
 "#;
 
     fn ledger(text: &str) -> Ledger {
@@ -493,6 +542,31 @@ cases = ["* / access / both"]
     }
 
     #[test]
+    fn what_a_server_does_not_offer_is_apart_from_what_it_does_otherwise() {
+        let cases = [("both", false), ("more", false), ("new", false)];
+        let findings = ledger(TEXT).judge(&walked(Variant::Plain, &cases), Some("peer"));
+        let shown: Vec<String> = findings.iter().map(Finding::to_string).collect();
+        assert_eq!(
+            shown,
+            [
+                "FAILED: access: both (known: it is older)",
+                "FAILED: access: more (not offered: it has no such thing)",
+                "FAILED: access: new",
+            ]
+        );
+        // What passes all the same is no reason for anything.
+        let findings = ledger(TEXT).judge(
+            &walked(Variant::Plain, &[("both", false), ("more", true)]),
+            Some("peer"),
+        );
+        assert!(
+            findings
+                .iter()
+                .any(|one| one.kind == Kind::Agrees && one.reason.is_none() && !one.is_beyond)
+        );
+    }
+
+    #[test]
     fn an_update_writes_what_passed_in_one_variant() {
         let mut changed = ledger(TEXT);
         changed.update(&walked(
@@ -517,6 +591,7 @@ cases = ["* / access / both"]
             "[passes.python.access]\nsideways = ['x']",
             "[passes.python.access]\neverywhere = [1]",
             "[[differences]]\nserver = 'x'\ncases = []",
+            "[[beyond]]\nserver = 'x'\ncases = []",
             "[",
         ] {
             assert!(

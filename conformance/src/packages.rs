@@ -67,6 +67,38 @@ pub(crate) fn go(program: &str) -> Result<PathBuf, Error> {
     Ok(target)
 }
 
+/// FerretDB, with the modules of `clients/ferretdb/go.sum`. Needs Go.
+///
+/// A release of it is built with a file that says which release it is, and its module lacks that
+/// file: it is put beside a copy of the module.
+pub(crate) fn ferretdb() -> Result<PathBuf, Error> {
+    const MODULE: &str = "github.com/FerretDB/FerretDB";
+    let files = ["go.mod", "go.sum", "peer.go"].map(|name| source("ferretdb").join(name));
+    let all: Vec<&PathBuf> = files.iter().collect();
+    let built = installed("ferretdb", &all, "", |target| {
+        copied(&files, target)?;
+        let go = |arguments: &[&str]| run(Command::new("go").arg("-C").arg(target).args(arguments));
+        let version = go(&["list", "-m", "-f", "{{.Version}}", MODULE])?;
+        go(&["mod", "vendor"])?;
+        let vendored = target.join("vendor");
+        let file = vendored.join(MODULE).join("build/version/version.txt");
+        fs::write(&file, version).map_err(Error::io(format!("writing {}", file.display())))?;
+        go(&["build", "-mod=vendor", &format!("{MODULE}/cmd/ferretdb")])?;
+        fs::remove_dir_all(&vendored).map_err(Error::io("removing what was built"))?;
+        Ok(String::new())
+    })?;
+    Ok(built.join("ferretdb"))
+}
+
+/// Copies files into a folder.
+fn copied(files: &[PathBuf], target: &Path) -> Result<(), Error> {
+    files.iter().try_for_each(|from| {
+        let to = target.join(from.file_name().unwrap_or_default());
+        let copied = fs::copy(from, to).map(drop);
+        copied.map_err(Error::io(format!("copying {}", from.display())))
+    })
+}
+
 /// The class path of the project `clients/java`: its packages and its own classes.
 pub(crate) fn java() -> Result<String, Error> {
     let jars = java_packages("java")?;
@@ -93,10 +125,7 @@ pub fn node_with(folder: &Path) -> Result<PathBuf, Error> {
     let manifests = ["package.json", "package-lock.json"].map(|name| folder.join(name));
     let [manifest, lock] = &manifests;
     let packages = installed("node", &[manifest, lock], "", |target| {
-        for from in &manifests {
-            let to = target.join(from.file_name().unwrap_or_default());
-            fs::copy(from, to).map_err(Error::io(format!("copying {}", from.display())))?;
-        }
+        copied(&manifests, target)?;
         let mut npm = Command::new("npm");
         npm.args([
             "ci",

@@ -1,4 +1,5 @@
-//! Other servers of our protocols, brought by npm and Maven, to compare with and to measure beside.
+//! Other servers of our protocols, brought by npm, Maven and Go, to compare with and to measure
+//! beside.
 
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::process::Command;
@@ -7,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 
-use crate::packages::{java_packages, node_packages, source};
+use crate::packages::{ferretdb, java_packages, node_packages, source};
 use crate::{Error, Process};
 
 /// Node and Java read many files before they listen.
@@ -26,7 +27,8 @@ pub struct Peer {
 }
 
 impl Peer {
-    /// The names of all of them.
+    /// The names of those that our cases are proved by: FerretDB is only measured beside, because
+    /// it is no MongoDB.
     pub const NAMES: [&str; 2] = [AZURITE, CASSANDRA];
 
     /// Starts the one of this name.
@@ -72,6 +74,22 @@ impl Peer {
         Self::listening(CASSANDRA, address, process, Some(data))
     }
 
+    /// FerretDB over SQLite, which syncs before it answers as our server does.
+    pub fn ferretdb() -> Result<Self, Error> {
+        let (program, address) = (ferretdb()?, free_address()?);
+        let data = tempfile::tempdir().map_err(Error::io("making a folder for FerretDB"))?;
+        let folder = data.path().display();
+        let mut command = Command::new(program);
+        command.args(["--handler=sqlite", "--telemetry=disable", "--debug-addr=-"]);
+        command.arg("--log-level=error");
+        command.arg(format!("--state-dir={folder}"));
+        command.arg(format!(
+            "--sqlite-url=file:{folder}/?_pragma=synchronous(full)"
+        ));
+        let process = Process::start(command.arg(format!("--listen-addr={address}")))?;
+        Self::listening(FERRETDB, address, process, Some(data))
+    }
+
     /// A server that tells nobody when it is ready.
     fn listening(
         name: &'static str,
@@ -110,6 +128,7 @@ impl Peer {
 
 const AZURITE: &str = "azurite";
 const CASSANDRA: &str = "cassandra";
+const FERRETDB: &str = "ferretdb";
 
 fn free_address() -> Result<SocketAddr, Error> {
     TcpListener::bind("127.0.0.1:0")

@@ -59,11 +59,7 @@ pub(crate) fn command(matches: &ArgMatches) -> Result<(), Failure> {
     let checked = check(&walks, &options)?;
     write!(io::stdout(), "\n{}", checked.text())?;
     if options.target.is_some() {
-        let agreement = checked.agreement() * 100.0;
-        writeln!(
-            io::stdout(),
-            "Agrees with our server in {agreement:.1} % of the cases."
-        )?;
+        writeln!(io::stdout(), "{}", checked.agreement())?;
     }
     write_files(matches, &checked)?;
     if matches.get_flag("update") {

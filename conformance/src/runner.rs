@@ -60,17 +60,25 @@ pub(crate) fn run(
     walks: &[Walk],
     target: Option<&str>,
     tell: &(dyn Fn(Event<'_>) + Sync),
-) -> Result<Vec<Walked>, Error> {
+) -> Vec<Walked> {
     let database = Database::default();
     let waiting: Mutex<VecDeque<(usize, Walk)>> =
         Mutex::new(walks.iter().copied().enumerate().collect());
     let done = Mutex::new(BTreeMap::new());
     let work = || {
         while let Some((number, walk)) = take(&waiting) {
-            let result = one(&walk, target, &database, tell);
-            if let Ok(result) = &result {
-                tell(Event::Ended(&walk, result));
-            }
+            // What keeps one walk from its beginning is no reason to lose the others.
+            let result = one(&walk, target, &database, tell).unwrap_or_else(|error| {
+                let case = Case::broken_off(error.to_string());
+                tell(Event::Heard(&walk, &case));
+                Walked {
+                    walk,
+                    cases: vec![case],
+                    time: Duration::ZERO,
+                    server: String::new(),
+                }
+            });
+            tell(Event::Ended(&walk, &result));
             locked(&done).insert(number, result);
         }
     };

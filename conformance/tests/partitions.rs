@@ -7,8 +7,12 @@ use tessera_conformance::{Error, Server};
 
 /// Long enough for splits and merges to meet many requests.
 const SECONDS_OF_SPLITS: &str = "5";
+/// Long enough for a budget to be given a few times.
+const SECONDS_OF_SATURATION: &str = "3";
 /// Asks for a measurement of so many seconds, in which latencies are judged too.
-const MEASURED_SECONDS: &str = "TESSERA_SPLIT_SECONDS";
+const SPLIT_SECONDS: &str = "TESSERA_SPLIT_SECONDS";
+/// The same, in which it is judged whether all of the budget is granted.
+const BUDGET_SECONDS: &str = "TESSERA_BUDGET_SECONDS";
 
 fn walk(options: &[&str]) -> Result<(), Error> {
     walk_on(&["--memory", "--table-mode", "cosmos"], options)
@@ -55,8 +59,21 @@ fn limits_are_kept() -> Result<(), Error> {
 
 #[test]
 fn splits_and_merges_lose_nothing() -> Result<(), Error> {
-    match std::env::var(MEASURED_SECONDS) {
+    match std::env::var(SPLIT_SECONDS) {
         Ok(seconds) => walk(&["splits", "--seconds", &seconds]),
         Err(_) => walk(&["splits", "--only-correct", "--seconds", SECONDS_OF_SPLITS]),
+    }
+}
+
+#[test]
+fn budgets_are_granted_and_neighbours_left_alone() -> Result<(), Error> {
+    match std::env::var(BUDGET_SECONDS) {
+        Ok(seconds) => walk(&["budget", "--seconds", &seconds]),
+        Err(_) => walk(&[
+            "budget",
+            "--only-correct",
+            "--seconds",
+            SECONDS_OF_SATURATION,
+        ]),
     }
 }

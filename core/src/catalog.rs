@@ -181,6 +181,7 @@ impl Catalog {
     /// The container that a draft describes, as it is in force at `as_of`.
     pub(crate) fn container(&self, draft: Draft, as_of: u64) -> Arc<Container> {
         let model = self.model(&draft.name.api);
+        let is_bookkeeping = draft.name.is_bookkeeping();
         let cached = self.read().containers.get(&draft.name).map(Arc::clone);
         let container = |definition: Definition, partitions, shadow| {
             let before = cached
@@ -188,7 +189,8 @@ impl Catalog {
                 .and_then(|cached| of_storage(cached, definition.storage));
             Arc::new(Container {
                 name: draft.name.clone(),
-                heat: insight::inherit(before, &partitions, self.keeps_heat),
+                heat: insight::inherit(before, &partitions, self.keeps_heat && !is_bookkeeping),
+                is_bookkeeping,
                 limits: self.limits.of(model.as_ref()),
                 definition,
                 partitions,

@@ -27,6 +27,8 @@ pub struct Container {
     pub(crate) model: Arc<dyn Model>,
     pub(crate) limits: ContainerLimits,
     pub(crate) heat: Heat,
+    /// As its name says; looked up for every request.
+    pub(crate) is_bookkeeping: bool,
     /// An engine version at which this definition was in force.
     pub(crate) as_of: u64,
 }

@@ -116,9 +116,11 @@ impl Store {
         containers_in(&self.begin().await?, range).await
     }
 
-    /// All containers of all APIs, by name.
+    /// All containers of all APIs that clients have, by name.
     pub async fn all_containers(&self) -> Result<Vec<ContainerName>> {
-        containers_in(&self.begin().await?, key::catalog_all()).await
+        let mut names = containers_in(&self.begin().await?, key::catalog_all()).await?;
+        names.retain(|name| !name.is_bookkeeping());
+        Ok(names)
     }
 
     /// At most `limit` containers of a database, by name, from the name `from` on, with their

@@ -308,6 +308,22 @@ pub fn logical_tallies(storage: StorageId) -> KeyRange {
     }))
 }
 
+/// The tallies of the logical partitions from one token to another, both included.
+pub fn logical_tallies_between(storage: StorageId, first: i64, last: i64) -> KeyRange {
+    let from = |token| {
+        key(STATISTICS, |out| {
+            put_u64(out, storage);
+            out.push(LOGICAL);
+            put_i64(out, token);
+        })
+    };
+    let all = logical_tallies(storage);
+    KeyRange {
+        start: from(first),
+        end: last.checked_add(1).map(from).or(all.end),
+    }
+}
+
 /// Token and partition key of the tally of a logical partition.
 pub fn parse_logical_tally(key: &[u8]) -> Option<(i64, Vec<u8>)> {
     let mut input = strip(key, STATISTICS)?;

@@ -1,10 +1,11 @@
 //! A moment of the whole store, which any number of readers may look at while it is kept.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 
-use crate::engine::{BoxFuture, CommitOutcome, EngineResult, Page, Scan, Snapshot};
+use crate::engine::{BoxFuture, CommitOutcome, Engine, EngineResult, Page, Scan, Snapshot};
 use crate::error::Result;
 use crate::store::Store;
 use crate::transaction::{Manner, Transaction};
@@ -28,11 +29,22 @@ impl Store {
         })
     }
 
-    /// A transaction that reads what was there at a moment. It cannot write: its commit conflicts
-    /// with whoever holds the moment.
+    /// A transaction that reads what was there at a moment.
     pub fn read_at(&self, moment: &Moment) -> Transaction {
-        let snapshot = Box::new(Kept(Arc::clone(&moment.snapshot)));
-        let mut transaction = Transaction::new(self.clone(), snapshot, Manner::Heedless);
+        self.begin_at(moment, Manner::Heedless)
+    }
+
+    /// Like [`Self::open_transaction`], at a moment that may have passed.
+    pub fn open_transaction_at(&self, moment: &Moment, lifetime: Duration) -> Transaction {
+        self.begin_at(moment, self.open_manner(lifetime))
+    }
+
+    fn begin_at(&self, moment: &Moment, manner: Manner) -> Transaction {
+        let snapshot = Box::new(Kept {
+            snapshot: Arc::clone(&moment.snapshot),
+            engine: Arc::clone(self.engine()),
+        });
+        let mut transaction = Transaction::new(self.clone(), snapshot, manner);
         // What had not expired then is still there.
         transaction.now_ms = moment.now_ms;
         transaction
@@ -40,32 +52,47 @@ impl Store {
 }
 
 /// A snapshot that others read as well.
-struct Kept(Arc<dyn Snapshot>);
+struct Kept {
+    snapshot: Arc<dyn Snapshot>,
+    engine: Arc<dyn Engine>,
+}
 
 impl Snapshot for Kept {
     fn version(&self) -> u64 {
-        self.0.version()
+        self.snapshot.version()
     }
 
     fn get<'a>(&'a self, key: &'a [u8]) -> BoxFuture<'a, EngineResult<Option<Bytes>>> {
-        self.0.get(key)
+        self.snapshot.get(key)
     }
 
     fn multi_get<'a>(
         &'a self,
         keys: &'a [Bytes],
     ) -> BoxFuture<'a, EngineResult<Vec<Option<Bytes>>>> {
-        self.0.multi_get(keys)
+        self.snapshot.multi_get(keys)
     }
 
     fn scan<'a>(&'a self, scan: &'a Scan) -> BoxFuture<'a, EngineResult<Page>> {
-        self.0.scan(scan)
+        self.snapshot.scan(scan)
     }
 
     fn commit(
         self: Box<Self>,
-        _writes: WriteSet,
+        writes: WriteSet,
     ) -> BoxFuture<'static, EngineResult<CommitOutcome>> {
-        Box::pin(async { Ok(CommitOutcome::Conflict) })
+        Box::pin(async move {
+            // The moment itself stays with those who read it. Where all that is written or guarded
+            // is as it was then, now is as good a moment to commit at.
+            let now = self.engine.snapshot().await?;
+            let keys = writes.writes().keys().chain(writes.guards().keys());
+            let keys: Vec<Bytes> = keys.cloned().collect();
+            let is_as_then = writes.range_deletes().is_empty()
+                && now.multi_get(&keys).await? == self.snapshot.multi_get(&keys).await?;
+            if !is_as_then {
+                return Ok(CommitOutcome::Conflict);
+            }
+            now.commit(writes).await
+        })
     }
 }

@@ -31,6 +31,12 @@ impl ContainerName {
         }
     }
 
+    /// Whether a front end keeps something for itself there, under an API of its own that no client
+    /// can name, such as `mongo-system`. Nobody is charged for it and nobody is shown it.
+    pub fn is_bookkeeping(&self) -> bool {
+        self.api.ends_with("-system")
+    }
+
     pub(crate) fn encode_into(&self, out: &mut Vec<u8>) {
         for part in [&self.api, &self.database, &self.container] {
             put_bytes(out, part.as_bytes());

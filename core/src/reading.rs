@@ -234,7 +234,7 @@ impl Transaction {
             let item = walk::item(key, value)?;
             let place = container.place(item.locator.token);
             let charge = self.bill.meter.examined(place, item.counted_bytes());
-            container.heat.charge(place.1, charge, self.now_ms);
+            self.heat(container, place.1, charge);
             examined += charge;
             if !item.is_expired(self.now_ms) {
                 items.push(item);
@@ -279,7 +279,7 @@ impl Transaction {
             let (_, value, locator) = entry.ok_or_else(|| damaged("an index entry"))?;
             let place = container.place(locator.token);
             let charge = self.bill.meter.examined(place, value.len() + covered.len());
-            container.heat.charge(place.1, charge, self.now_ms);
+            self.heat(container, place.1, charge);
             hits.push(IndexHit {
                 value,
                 locator,
@@ -358,7 +358,7 @@ impl Transaction {
 
     fn count_queried(&mut self, container: &Container, partition: PartitionId) {
         let charge = self.bill.meter.queried((container.storage(), partition));
-        container.heat.charge(partition, charge, self.now_ms);
+        self.heat(container, partition, charge);
     }
 }
 

@@ -15,7 +15,7 @@ use bytes::Bytes;
 
 use crate::catalog::Draft;
 use crate::container::Container;
-use crate::definition::{Definition, IndexState, NewIndex, RELOCATION_INDEX};
+use crate::definition::{Definition, IndexDefinition, IndexState, NewIndex, RELOCATION_INDEX};
 use crate::error::{Error, Result};
 use crate::item::Item;
 use crate::job::{Job, JobId, Task};
@@ -156,6 +156,33 @@ impl Store {
                 let id = dropped.ok_or_else(missing)?;
                 refuse_while_relocating(&draft.definition)?;
                 drop_index(transaction, &mut draft.definition, id);
+                Ok(draft)
+            });
+            Box::pin(async move { altered })
+        })
+        .await
+    }
+
+    /// Lets a complete index take the place and the name of another one, whose entries are deleted
+    /// in the background. `schema` takes effect with it.
+    pub async fn replace_index(
+        &self,
+        name: &ContainerName,
+        (old, new): (&str, &str),
+        schema: SchemaSwap,
+    ) -> Result<Arc<Container>> {
+        let (old, new) = (old.to_owned(), new.to_owned());
+        self.alter(name, move |transaction, mut draft| {
+            let altered = schema.apply(&mut draft.definition).and_then(|()| {
+                let definition = &mut draft.definition;
+                refuse_while_relocating(definition)?;
+                let missing = |index: &str| Error::NotFound(format!("index '{index}'"));
+                let replaced = definition.index(&old).ok_or_else(|| missing(&old))?.id;
+                drop_index(transaction, definition, replaced);
+                let mut indexes = definition.indexes.iter_mut();
+                let is_new =
+                    |it: &&mut IndexDefinition| it.name == new && it.state == IndexState::Ready;
+                indexes.find(is_new).ok_or_else(|| missing(&new))?.name = old.clone();
                 Ok(draft)
             });
             Box::pin(async move { altered })

@@ -3,6 +3,7 @@
 use bytes::Bytes;
 
 use crate::container::Container;
+use crate::engine::Scan;
 use crate::error::{Error, Result};
 use crate::key::{self, PartitionId};
 use crate::transaction::Transaction;
@@ -57,6 +58,39 @@ impl Transaction {
             partition_key,
         ))
         .await
+    }
+
+    /// About how many logical partitions have tokens from `first` to `last`, and what they hold
+    /// together. Exact for up to 1,000; more are estimated from the first of them, because hashes
+    /// spread keys evenly. None where they are not counted.
+    pub async fn estimate_logical(
+        &self,
+        container: &Container,
+        first: i64,
+        last: i64,
+    ) -> Result<Tally> {
+        let range = key::logical_tallies_between(container.storage(), first, last);
+        let page = self.scan_keys(&Scan::new(range)).await?;
+        let (mut sum, mut reached) = (Tally::default(), last);
+        for (key, value) in &page.entries {
+            let tally = decode(Some(value))?;
+            if tally.items > 0 {
+                sum.items += 1;
+                sum.bytes += tally.bytes;
+            }
+            if page.more {
+                reached = key::parse_logical_tally(key).map_or(last, |(token, _)| token);
+            }
+        }
+        let tokens = |last: i64| i128::from(last) - i128::from(first) + 1;
+        let scaled = |number: i64| {
+            let scaled = i128::from(number) * tokens(last) / tokens(reached).max(1);
+            i64::try_from(scaled).unwrap_or(i64::MAX)
+        };
+        Ok(Tally {
+            items: scaled(sum.items),
+            bytes: scaled(sum.bytes),
+        })
     }
 
     pub(crate) async fn tally_at(&self, key: &[u8]) -> Result<Tally> {

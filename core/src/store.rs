@@ -133,9 +133,12 @@ impl Store {
     /// Who writes what it has written hears of it at once: another open transaction as
     /// [`Error::Conflict`], a statement by waiting.
     pub async fn open_transaction(&self, lifetime: Duration) -> Result<Transaction> {
+        self.begin_as(self.open_manner(lifetime)).await
+    }
+
+    pub(crate) fn open_manner(&self, lifetime: Duration) -> Manner {
         let intents = Arc::clone(&self.shared.intents);
-        let intents = HeldIntents::new(intents, lifetime);
-        self.begin_as(Manner::Open(intents)).await
+        Manner::Open(HeldIntents::new(intents, lifetime))
     }
 
     async fn begin_as(&self, manner: Manner) -> Result<Transaction> {

@@ -145,6 +145,10 @@ pub struct Work {
 pub struct Meter {
     /// Most transactions stay in one partition, and then nothing is allocated.
     work: SmallVec<[(StorageId, PartitionId, Work); 1]>,
+    /// Where a front end keeps something for itself: work that nobody is charged for.
+    exempt: Option<StorageId>,
+    /// Whether what was counted last was the first in its partition.
+    is_first: bool,
 }
 
 impl Meter {
@@ -197,6 +201,16 @@ impl Meter {
         charge
     }
 
+    /// Work in this storage is nobody's.
+    pub(crate) fn exempt(&mut self, storage: StorageId) {
+        self.exempt = Some(storage);
+    }
+
+    /// Whether what was counted last was the first that its transaction did in that partition.
+    pub(crate) fn is_first(&self) -> bool {
+        self.is_first
+    }
+
     /// The work in each physical partition.
     pub fn partitions(&self) -> &[(StorageId, PartitionId, Work)] {
         &self.work
@@ -204,7 +218,8 @@ impl Meter {
 
     /// What all of it costs.
     pub fn charge(&self) -> Charge {
-        self.work.iter().map(|(_, _, work)| work.charge).sum()
+        let charged = self.work.iter().filter(|(it, ..)| Some(*it) != self.exempt);
+        charged.map(|(_, _, work)| work.charge).sum()
     }
 
     /// How many items and index entries were looked at.
@@ -217,6 +232,7 @@ impl Meter {
             .work
             .iter()
             .position(|(s, p, _)| (*s, *p) == (storage, partition));
+        self.is_first = known.is_none();
         let position = known.unwrap_or_else(|| {
             self.work.push((storage, partition, Work::default()));
             self.work.len() - 1
@@ -254,5 +270,17 @@ mod tests {
             .collect();
         assert_eq!(charges, [1_000, 1_600]);
         assert_eq!(meter.charge().milli_units(), 2_600);
+    }
+
+    #[test]
+    fn what_a_front_end_keeps_for_itself_costs_nobody_anything() {
+        let mut meter = Meter::default();
+        meter.point_read((1, 0), 100);
+        assert!(meter.is_first());
+        meter.exempt(2);
+        meter.point_read((2, 0), 100);
+        meter.point_read((1, 0), 100);
+        assert!(!meter.is_first());
+        assert_eq!(meter.charge().milli_units(), 2_000);
     }
 }

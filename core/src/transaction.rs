@@ -118,12 +118,19 @@ impl Transaction {
             return Ok(Arc::clone(known));
         }
         let catalog = self.store.catalog();
-        if let Some(certain) = catalog.certain(self.snapshot.version(), name) {
-            return Ok(certain);
+        let certain = catalog.certain(self.snapshot.version(), name);
+        let container = match certain {
+            Some(certain) => certain,
+            None => {
+                let found = catalog.look_up(self.snapshot.as_ref(), name).await?;
+                let found = found.ok_or_else(|| Error::NotFound(format!("container '{name}'")))?;
+                self.looked_up.push(Arc::clone(&found));
+                found
+            }
+        };
+        if container.is_bookkeeping {
+            self.bill.meter.exempt(container.storage());
         }
-        let container = catalog.look_up(self.snapshot.as_ref(), name).await?;
-        let container = container.ok_or_else(|| Error::NotFound(format!("container '{name}'")))?;
-        self.looked_up.push(Arc::clone(&container));
         Ok(container)
     }
 
@@ -135,6 +142,11 @@ impl Transaction {
     /// What was done so far and what it costs.
     pub fn meter(&self) -> &Meter {
         &self.bill.meter
+    }
+
+    /// Whether its commit would change nothing.
+    pub fn is_read_only(&self) -> bool {
+        self.writes.is_empty() && self.created.is_empty()
     }
 
     /// Makes the commit durable before it is answered, whatever the engine's setting.
@@ -256,6 +268,14 @@ impl Transaction {
         self.bill.admit(&self.store, container, partition).await
     }
 
+    /// Notes what the meter counted last as heat of this partition.
+    pub(crate) fn heat(&self, container: &Container, partition: PartitionId, charge: Charge) {
+        let is_first = self.bill.meter.is_first();
+        container
+            .heat
+            .charge(partition, charge, is_first, self.now_ms);
+    }
+
     /// Notes a charge for one logical key of this partition as heat.
     pub(crate) fn warm(
         &self,
@@ -265,7 +285,7 @@ impl Transaction {
         charge: Charge,
     ) {
         let heat = &container.heat;
-        heat.charge(partition, charge, self.now_ms);
+        self.heat(container, partition, charge);
         heat.charge_key(locator.token, &locator.partition_key, charge, self.now_ms);
     }
 

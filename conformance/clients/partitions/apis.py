@@ -12,7 +12,7 @@ from azure.data.tables import TableServiceClient
 from cassandra.cluster import EXEC_PROFILE_DEFAULT, Cluster, ExecutionProfile
 from cassandra.policies import RetryPolicy, RoundRobinPolicy
 from cassandra.protocol import OverloadedErrorMessage
-from cassandra.query import tuple_factory
+from cassandra.query import SimpleStatement, tuple_factory
 from pymongo import MongoClient
 from pymongo.errors import OperationFailure
 
@@ -54,8 +54,10 @@ class Mongo:
         query = {"_id": f"{key}/{row}", "key": key}
         return throttling(lambda: self.db[container].find_one(query)) is not None
 
-    def all(self, container):
-        return [(row["key"], row["row"]) for row in self.db[container].find()]
+    def each(self, container, page):
+        """All rows, asked for in pages of this many."""
+        for row in self.db[container].find(batch_size=page):
+            yield row["key"], row["row"]
 
     def hottest(self, container):
         query = {"ns": f"{DATABASE}.{container}"}
@@ -109,8 +111,9 @@ class Cql:
             self.prepared[statement] = self.session.prepare(statement)
         return throttling(lambda: self.session.execute(self.prepared[statement], values))
 
-    def all(self, container):
-        return list(self.session.execute(f"SELECT key, row FROM {container}"))
+    def each(self, container, page):
+        statement = SimpleStatement(f"SELECT key, row FROM {container}", fetch_size=page)
+        yield from self.session.execute(statement)
 
     def hottest(self, container):
         return plain(self.session.execute(
@@ -166,10 +169,11 @@ class Table:
         table = self.service.get_table_client(container)
         return throttling(lambda: table.get_entity(key, str(row))) is not None
 
-    def all(self, container):
+    def each(self, container, page):
         entities = self.service.get_table_client(container).list_entities(
-            select=["PartitionKey", "RowKey"])
-        return [(it["PartitionKey"], int(it["RowKey"])) for it in entities]
+            select=["PartitionKey", "RowKey"], results_per_page=page)
+        for entity in entities:
+            yield entity["PartitionKey"], int(entity["RowKey"])
 
     def hottest(self, container):
         """The Table API shows no such thing."""

@@ -1,4 +1,5 @@
-"""Splits and merges while all three APIs read and write: nothing fails, is lost or seen twice."""
+"""Splits and merges while all three APIs read, write and page: nothing fails, is lost or seen
+twice."""
 
 import itertools
 import random
@@ -13,6 +14,8 @@ CONTAINER = "busy"
 CHANGES = 20
 WORKERS_OF_EACH_API = 2
 KEYS = 50
+PAGES = 40
+SECONDS_BETWEEN_PAGES = 0.05
 
 
 def run(console, seconds, judges, report):
@@ -21,24 +24,28 @@ def run(console, seconds, judges, report):
     for api in apis:
         api.create(CONTAINER, None)
     workers = [Worker(api, number) for api in apis for number in range(WORKERS_OF_EACH_API)]
-    threads = [threading.Thread(target=worker.work, daemon=True) for worker in workers]
+    readers = [Reader(api, [it for it in workers if it.api is api]) for api in apis]
+    busy_ones = [*workers, *readers]
+    threads = [threading.Thread(target=it.work, daemon=True) for it in busy_ones]
     for thread in threads:
         thread.start()
     time.sleep(1)  # until all are at work
     quiet = measured(workers, lambda: time.sleep(seconds))
     done = []
     busy = measured(workers, lambda: change(console, apis, seconds, done))
-    for worker in workers:
-        worker.stops = True
+    for it in busy_ones:
+        it.stops = True
     for thread in threads:
         thread.join(60)
     report(f"{CHANGES} splits and merges are done", len(done) == CHANGES, f"{len(done)}: {done}")
-    failures = [failure for worker in workers for failure in worker.failures]
+    failures = [failure for it in busy_ones for failure in it.failures]
     report("no request fails", not failures, "\n".join(failures[:3]))
+    for reader in readers:
+        report(f"{reader.api.name}: pages go on over splits", reader.passes > 0, "no pass ended")
     for api in apis:
         written = Counter(row for worker in workers if worker.api is api
                           for row in worker.written)
-        found = Counter(map(tuple, api.all(CONTAINER)))
+        found = Counter(map(tuple, api.each(CONTAINER, 1000)))
         lost, more = written - found, found - written
         report(f"{api.name}: nothing is lost", not lost, f"{len(lost)}: {list(lost)[:5]}")
         report(f"{api.name}: nothing is seen twice", not more, f"{len(more)}: {list(more)[:5]}")
@@ -88,6 +95,36 @@ class Worker:
         except Exception:  # any failure is what is looked for
             self.failures.append(f"{self.api.name}: {traceback.format_exc(limit=-2)}")
         self.times.append(time.perf_counter() - began)
+
+
+class Reader:
+    """Pages slowly through everything, again and again: what was there before is seen once."""
+
+    def __init__(self, api, writers):
+        self.api, self.writers = api, writers
+        self.failures, self.passes = [], 0
+        self.stops = False
+
+    def work(self):
+        while not self.stops and not self.failures:
+            before = {row for writer in self.writers for row in list(writer.written)}
+            try:
+                self.read(before)
+            except Exception:  # any failure is what is looked for
+                self.failures.append(f"{self.api.name}: {traceback.format_exc(limit=-2)}")
+
+    def read(self, before):
+        page, seen = max(10, len(before) // PAGES), Counter()
+        for row in self.api.each(CONTAINER, page):
+            seen[tuple(row)] += 1
+            if seen.total() % page == 0:
+                time.sleep(SECONDS_BETWEEN_PAGES)
+        twice = [row for row, times in seen.items() if times > 1]
+        missed = before - seen.keys()
+        if twice or missed:
+            self.failures.append(f"{self.api.name}: pages have {twice[:3]} twice and miss "
+                                 f"{list(missed)[:3]}")
+        self.passes += bool(before)
 
 
 def measured(workers, action):

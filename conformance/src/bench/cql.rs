@@ -1,7 +1,6 @@
 //! CQL as a driver speaks it: version 4, statements prepared once, 32 of them on the way on each
 //! connection.
 
-use std::io::Write as _;
 use std::net::SocketAddr;
 
 use tessera_conformance::peers::Peer;
@@ -82,13 +81,7 @@ pub(crate) async fn run(report: &mut Report, scale: &Scale) -> Result<(), Failur
     let ours = Target::new(subject, dialect);
     ours.fill().await?;
     ours.subject.quiet().await?;
-    let cassandra = match cassandra(scale).await {
-        Ok(cassandra) => Some(cassandra),
-        Err(why) => {
-            writeln!(std::io::stdout(), "cql: without Cassandra beside it: {why}")?;
-            None
-        }
-    };
+    let cassandra = workload::if_there(SUITE, "Cassandra", cassandra(scale).await)?;
     let targets = (&ours, cassandra.as_ref());
     workload::points(report, SUITE, targets, ROWS, scale).await?;
     ycsb::shapes(report, SUITE, targets, scale).await

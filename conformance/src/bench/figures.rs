@@ -6,6 +6,7 @@ use hdrhistogram::Histogram;
 use serde_json::{Value, json};
 
 use crate::Failure;
+use crate::bench::machine::Machine;
 
 /// One workload on one server.
 #[derive(Clone, Debug)]
@@ -173,11 +174,10 @@ impl Report {
         own + usize::from(self.missed_elsewhere)
     }
 
-    pub(crate) fn json(&self) -> Value {
+    pub(crate) fn json(&self, machine: &Machine) -> Value {
         let sections = self.sections.iter().map(Section::json);
         json!({
-            "processors": std::thread::available_parallelism().map_or(0, usize::from),
-            "kernel": std::fs::read_to_string("/proc/version").unwrap_or_default().trim(),
+            "machine": machine.json(),
             "workloads": sections.collect::<Value>(),
         })
     }

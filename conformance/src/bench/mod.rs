@@ -12,6 +12,8 @@ mod figures;
 pub(crate) mod instructions;
 mod keys;
 mod load;
+mod machine;
+mod markdown;
 mod mongo;
 mod reshard;
 mod subject;
@@ -24,6 +26,7 @@ mod ycsb;
 
 use std::fs;
 use std::future::Future;
+use std::io::Write as _;
 use std::path::PathBuf;
 use std::pin::Pin;
 use std::time::Duration;
@@ -33,6 +36,7 @@ use clap::{Arg, ArgAction, ArgMatches};
 use crate::Failure;
 use crate::arguments::{ALL, file, only};
 use crate::bench::figures::Report;
+use crate::bench::machine::Machine;
 
 /// How much is measured.
 #[derive(Debug)]
@@ -119,6 +123,10 @@ pub(crate) fn arguments() -> Vec<Arg> {
         only("Only the workloads whose name has this text in it"),
         file("json", "Write all figures there"),
         file("svg", "Draw throughput and processor time there"),
+        file(
+            "markdown",
+            "Write a table of all servers there, for a document",
+        ),
     ]
 }
 
@@ -138,16 +146,21 @@ pub(crate) fn command(matches: &ArgMatches) -> Result<(), Failure> {
         .enable_all()
         .build()?;
     let mut report = Report::default();
+    let machine = Machine::here();
+    writeln!(std::io::stdout(), "{}", machine.described())?;
     for suite in SUITES {
         if chosen == ALL || chosen == suite.name {
             runtime.block_on((suite.run)(&mut report, &scale))?;
         }
     }
     if let Some(file) = matches.get_one::<PathBuf>("json") {
-        fs::write(file, format!("{:#}\n", report.json()))?;
+        fs::write(file, format!("{:#}\n", report.json(&machine)))?;
     }
     if let Some(file) = matches.get_one::<PathBuf>("svg") {
         fs::write(file, svg::chart(&report.sections))?;
+    }
+    if let Some(file) = matches.get_one::<PathBuf>("markdown") {
+        fs::write(file, markdown::table(&machine, &report.sections))?;
     }
     match report.missed() {
         0 => Ok(()),

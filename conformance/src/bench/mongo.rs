@@ -1,8 +1,11 @@
 //! MongoDB's wire protocol as a driver speaks it: OP_MSG with a session, and with a transaction
 //! number in writes, which drivers send so that they may send them twice.
 
+use bson::oid::ObjectId;
 use bson::spec::BinarySubtype;
-use bson::{Binary, Document, Timestamp, doc};
+use bson::{Binary, Bson, Document, Timestamp, doc};
+
+use tessera_conformance::peers::Peer;
 
 use crate::Failure;
 use crate::bench::Scale;
@@ -58,21 +61,48 @@ pub(crate) async fn run(report: &mut Report, scale: &Scale) -> Result<(), Failur
     let ours = Target::new(Subject::tessera("mongo", data.path())?, dialect()?);
     ours.fill().await?;
     ours.subject.quiet().await?;
-    workload::points(report, SUITE, (&ours, None), ROWS, scale).await?;
-    ycsb::shapes(report, SUITE, (&ours, None), scale).await
+    let ferretdb = workload::if_there(SUITE, "FerretDB", ferretdb().await)?;
+    let targets = (&ours, ferretdb.as_ref());
+    workload::points(report, SUITE, targets, ROWS, scale).await?;
+    ycsb::shapes(report, SUITE, targets, scale).await
+}
+
+/// The peer, where Go can bring it. It is compiled before it runs: nothing needs to warm up.
+///
+/// Its documents have object ids, because it finds no number by `_id` without reading them all; a
+/// range it reads so in any case, which is left out: each would take seconds.
+async fn ferretdb() -> Result<Target, Failure> {
+    let subject = Subject::peer(Peer::ferretdb()?);
+    let target = Target::new(subject, dialect_with(object_id)?).without(Operation::Range);
+    target.fill().await?;
+    Ok(target)
+}
+
+fn object_id(number: i64) -> Bson {
+    let mut bytes = *b"item........";
+    if let Some(end) = bytes.last_chunk_mut() {
+        *end = number.to_be_bytes();
+    }
+    ObjectId::from_bytes(bytes).into()
 }
 
 pub(crate) fn dialect() -> Result<Dialect, Failure> {
-    let end = i64::try_from(RANGE)?;
-    let read =
-        doc! { "find": COLLECTION, "filter": { "_id": ITEM }, "limit": 1, "singleBatch": true };
-    let range = doc! {
-        "find": COLLECTION, "filter": { "_id": { "$gte": ITEM, "$lt": END } }, "batchSize": end + 1,
+    dialect_with(Bson::Int64)
+}
+
+fn dialect_with(id: fn(i64) -> Bson) -> Result<Dialect, Failure> {
+    let (first, last, end) = (id(ITEM), id(END), i64::try_from(RANGE)?);
+    let read = doc! {
+        "find": COLLECTION, "filter": { "_id": &first }, "limit": 1, "singleBatch": true,
     };
-    let insert = doc! { "insert": COLLECTION, "ordered": true, "documents": [item()] };
+    let range = doc! {
+        "find": COLLECTION, "filter": { "_id": { "$gte": &first, "$lt": last } },
+        "batchSize": end + 1,
+    };
+    let insert = doc! { "insert": COLLECTION, "ordered": true, "documents": [item(&first)] };
     let update = doc! {
         "update": COLLECTION, "ordered": true,
-        "updates": [{ "q": { "_id": ITEM }, "u": { "$set": { "field3": text('u') } } }],
+        "updates": [{ "q": { "_id": first }, "u": { "$set": { "field3": text('u') } } }],
     };
     Ok(Dialect {
         wire: Wire::Mongo,
@@ -106,8 +136,8 @@ fn changed_one(answer: &[u8]) -> bool {
 }
 
 /// Ten fields of 100 bytes.
-fn item() -> Document {
-    let mut item = doc! { "_id": ITEM };
+fn item(id: &Bson) -> Document {
+    let mut item = doc! { "_id": id };
     for field in 0..10 {
         item.insert(format!("field{field}"), text('v'));
     }
@@ -155,7 +185,16 @@ fn template(
     bytes.push(0);
     bytes.extend_from_slice(&body);
     let (item, end, number) = (ITEM.to_le_bytes(), END.to_le_bytes(), NUMBER.to_le_bytes());
+    // Object ids end with the number, the other way round.
+    let [item_end, end_end] = [ITEM, END].map(i64::to_be_bytes);
+    let reversed = |text, plus| {
+        let mut reversed = mark(text, Source::Row, plus);
+        reversed.place.form = Form::BigEndian64;
+        reversed
+    };
     let marks = [
+        reversed(&item_end, 0),
+        reversed(&end_end, RANGE),
         mark(&item, Source::Row, 0),
         mark(&end, Source::Row, RANGE),
         mark(&number, Source::Sequence, 0),

@@ -1,5 +1,6 @@
 //! The same requests to several servers by turns, and what they come to beside each other.
 
+use std::io::Write as _;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -22,6 +23,8 @@ pub(crate) struct Target {
     pub(crate) dialect: Dialect,
     /// The number of the next item to insert.
     next: Arc<AtomicU64>,
+    /// What it is not asked, because nobody could wait for the answers.
+    left_out: Option<Operation>,
 }
 
 impl Target {
@@ -31,7 +34,21 @@ impl Target {
             subject,
             dialect,
             next: Arc::default(),
+            left_out: None,
         }
+    }
+
+    /// The same, never asked this.
+    pub(crate) fn without(self, operation: Operation) -> Self {
+        Self {
+            left_out: Some(operation),
+            ..self
+        }
+    }
+
+    /// Whether it is asked this.
+    pub(crate) fn takes(&self, operation: Operation) -> bool {
+        self.left_out != Some(operation)
     }
 
     /// A bare server with the answers of this one.
@@ -47,6 +64,7 @@ impl Target {
             dialect: self.dialect.clone(),
             // What the bare server takes is stored nowhere.
             next: Arc::new(AtomicU64::new(STORED)),
+            left_out: None,
         };
         let mut connection = Connection::open(echo.subject.address, &echo.dialect).await?;
         let echoed = connection.exchange(operation, item).await?.len();
@@ -144,8 +162,8 @@ pub(crate) struct Row {
     pub(crate) peer: Option<Limit>,
 }
 
-/// Each row as fast as answers come, beside a bare server and the peer; then the first one at a
-/// fixed rate.
+/// Each row as fast as answers come, beside a bare server and the peer; the first one then at a
+/// fixed rate too.
 pub(crate) async fn points(
     report: &mut Report,
     suite: &'static str,
@@ -153,96 +171,128 @@ pub(crate) async fn points(
     rows: &[Row],
     scale: &Scale,
 ) -> Result<(), Failure> {
-    for row in rows.iter().filter(|row| scale.wants(row.name)) {
-        let section = closed(suite, (ours, peer), row, scale).await?;
-        report.add(section)?;
-    }
-    if let Some(row) = rows.first().filter(|_| scale.wants(FIXED_RATE)) {
-        let section = open(suite, (ours, peer), row, scale).await?;
-        report.add(section)?;
+    let mut at_fixed_rate = scale.wants(FIXED_RATE);
+    for row in rows {
+        if !scale.wants(row.name) && !at_fixed_rate {
+            continue;
+        }
+        let echo = ours.echo(row.operation, false).await?;
+        // Only where several requests wait on a connection is there anything to answer together.
+        let batched = match ours.dialect.window {
+            1 => None,
+            _ => Some(ours.echo(row.operation, true).await?),
+        };
+        let peer = peer.filter(|peer| peer.takes(row.operation));
+        let targets = [ours, &echo].into_iter().chain(peer);
+        let mut targets: Vec<&Target> = targets.chain(&batched).collect();
+        let closed = by_turns(&targets, row.operation, Pace::Answers, scale).await?;
+        report.add(Section {
+            suite,
+            name: row.name.to_owned(),
+            figures: figures(&closed, row, peer),
+            measured: closed.clone(),
+        })?;
+        if std::mem::take(&mut at_fixed_rate) {
+            targets.truncate(targets.len() - batched.iter().len());
+            report.add(open(suite, &targets, row, (&closed, scale)).await?)?;
+        }
     }
     Ok(())
 }
 
-async fn closed(
+const FIXED_RATE: &str = "at a fixed rate";
+
+/// At half of what the slowest can do: all servers do the same work in the same time, so that none
+/// is cheaper because it is busier.
+async fn open(
     suite: &'static str,
-    (ours, peer): (&Target, Option<&Target>),
+    targets: &[&Target],
     row: &Row,
-    scale: &Scale,
+    (closed, scale): (&[Measured], &Scale),
 ) -> Result<Section, Failure> {
-    let echo = ours.echo(row.operation, false).await?;
-    // Only where several requests wait on a connection is there anything to answer together.
-    let batched = match ours.dialect.window {
-        1 => None,
-        _ => Some(ours.echo(row.operation, true).await?),
-    };
-    let targets = [ours, &echo].into_iter().chain(&batched).chain(peer);
-    let targets: Vec<&Target> = targets.collect();
+    let slowest = closed.iter().map(|measured| measured.per_second);
+    let rate = slowest.fold(f64::INFINITY, f64::min) / 2.0;
+    let measured = by_turns(targets, row.operation, Pace::PerSecond(rate), scale).await?;
+    let mut figures = Vec::new();
+    for (name, measured) in [
+        ("processor per request", measured.as_slice()),
+        ("  as fast as it can", closed),
+    ] {
+        if let [ours, others @ ..] = measured {
+            let shown = others.iter().take(targets.len() - 1);
+            figures.extend(shown.map(|other| Figure {
+                name,
+                ..processor(ours, other, None)
+            }));
+        }
+    }
+    Ok(Section {
+        suite,
+        name: format!("{}, {FIXED_RATE} of {rate:.0}/s", row.name),
+        measured,
+        figures,
+    })
+}
+
+/// One operation on each of the servers in turn, several times, and the best round of each.
+async fn by_turns(
+    targets: &[&Target],
+    operation: Operation,
+    pace: Pace,
+    scale: &Scale,
+) -> Result<Vec<Measured>, Failure> {
     let mut measured: Vec<Measured> = Vec::new();
     for round in 0..scale.rounds {
         for (place, target) in targets.iter().enumerate() {
-            let steps = target.steps(row.operation);
-            let taken = target.round(Pace::Answers, scale.round, steps).await?;
+            let steps = target.steps(operation);
+            let taken = target.round(pace, scale.round, steps).await?;
             match measured.get_mut(place).filter(|_| round > 0) {
                 Some(best) => *best = best.clone().better(taken),
                 None => measured.push(taken),
             }
         }
     }
-    let [ours, echo, others @ ..] = measured.as_slice() else {
-        return Err("nothing was measured".into());
+    Ok(measured)
+}
+
+/// Ours, which are first, beside the bare server's, which are second, and all others.
+fn figures(measured: &[Measured], row: &Row, peer: Option<&Target>) -> Vec<Figure> {
+    let [ours, others @ ..] = measured else {
+        return Vec::new();
     };
-    let [processor_limit, throughput_limit] = row.echo;
-    let mut figures = vec![
-        processor(ours, echo, processor_limit),
-        throughput(ours, echo, throughput_limit),
-    ];
-    for other in others {
+    let mut figures = Vec::new();
+    for (place, other) in others.iter().enumerate() {
         let is_peer = peer.is_some_and(|peer| peer.subject.name == other.subject);
-        figures.push(processor(ours, other, None));
-        figures.push(throughput(ours, other, row.peer.filter(|_| is_peer)));
+        let [processor_limit, throughput_limit] = match (place, is_peer) {
+            (0, _) => row.echo,
+            (_, true) => [None, row.peer],
+            (_, false) => [None, None],
+        };
+        figures.push(processor(ours, other, processor_limit));
+        figures.push(throughput(ours, other, throughput_limit));
     }
-    Ok(Section {
-        suite,
-        name: row.name.to_owned(),
-        figures,
-        measured,
-    })
+    figures
 }
 
-const FIXED_RATE: &str = "at a fixed rate";
-
-/// At half of what the slowest can do.
-async fn open(
-    suite: &'static str,
-    (ours, peer): (&Target, Option<&Target>),
-    row: &Row,
-    scale: &Scale,
-) -> Result<Section, Failure> {
-    let echo = ours.echo(row.operation, false).await?;
-    let targets: Vec<&Target> = [ours, &echo].into_iter().chain(peer).collect();
-    let mut slowest = f64::INFINITY;
-    for target in &targets {
-        let steps = target.steps(row.operation);
-        let taken = target.round(Pace::Answers, scale.round / 4, steps).await?;
-        slowest = slowest.min(taken.per_second);
+/// The peer if it can be had; the others are measured without it.
+pub(crate) fn if_there(
+    suite: &str,
+    name: &str,
+    peer: Result<Target, Failure>,
+) -> Result<Option<Target>, Failure> {
+    match peer {
+        Ok(peer) => Ok(Some(peer)),
+        Err(why) => {
+            writeln!(
+                std::io::stdout(),
+                "{suite}: without {name} beside it: {why}"
+            )?;
+            Ok(None)
+        }
     }
-    let rate = slowest / 2.0;
-    let mut measured = Vec::new();
-    for target in targets {
-        let steps = target.steps(row.operation);
-        let pace = Pace::PerSecond(rate);
-        measured.push(target.round(pace, scale.round, steps).await?);
-    }
-    Ok(Section {
-        suite,
-        name: format!("{}, {FIXED_RATE} of {rate:.0}/s", row.name),
-        measured,
-        figures: Vec::new(),
-    })
 }
 
-fn processor(ours: &Measured, other: &Measured, limit: Option<Limit>) -> Figure {
+pub(crate) fn processor(ours: &Measured, other: &Measured, limit: Option<Limit>) -> Figure {
     Figure {
         name: "processor per request",
         value: format!("{:.1} µs", ours.processor_us),

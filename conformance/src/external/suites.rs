@@ -1,6 +1,6 @@
 //! The public suites: how each is installed, started and counted.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 
 use tessera_conformance::packages::{self, source};
@@ -59,7 +59,8 @@ pub(super) const SUITES: &[Suite] = &[
     },
 ];
 
-/// Folder by folder: a run over everything at once leaves cases out.
+/// Folder by folder: a run over everything at once leaves cases out. Those marked as not to be run
+/// beside others come in a run of their own.
 fn functional_tests(run: &Run<'_>) -> Result<Vec<Step>, Failure> {
     let python = packages::python_with(&run.path.join("requirements.txt"))?;
     let tests = run.path.join("documentdb_tests");
@@ -71,38 +72,66 @@ fn functional_tests(run: &Run<'_>) -> Result<Vec<Step>, Failure> {
     areas.retain(|area| tests.join(area).is_dir());
     areas.retain(|area| area.to_string_lossy().contains(run.only));
     areas.sort();
-    let step = |area: PathBuf| {
+    let step = |area: &Path, (manner, options): (&str, [&str; 4])| {
         let mut command = pytest(&python, run, run.path);
-        command.args(["-o", "addopts=", "--strict-markers", "-n", "2"]);
+        command.args(["-o", "addopts=", "--strict-markers"]);
+        command.args(options);
         command.args(["--engine-name", "documentdb", "--connection-string"]);
-        command.arg(run.target).arg(&area).current_dir(&tests);
+        command.arg(run.target).arg(area).current_dir(&tests);
         Step {
-            name: area.display().to_string(),
+            name: format!("{}{manner}", area.display()),
             command,
         }
     };
-    Ok(areas.into_iter().map(step).collect())
+    let beside_each_other = ("", ["-n", "2", "-m", "not no_parallel"]);
+    let one_by_one = (", one by one", ["-p", "no:xdist", "-m", "no_parallel"]);
+    let manners = [beside_each_other, one_by_one];
+    let steps = areas
+        .iter()
+        .flat_map(|area| manners.map(|manner| step(area, manner)));
+    Ok(steps.collect())
 }
 
+/// File by file: the suite ends a run whose connection was lost, which costs one file this way.
 fn cqlpy(run: &Run<'_>) -> Result<Vec<Step>, Failure> {
     let python = packages::python_with(&source("cql/cqlpy").join("requirements.txt"))?;
     let (host, port) = run
         .target
         .rsplit_once(':')
         .ok_or("the target is HOST:PORT")?;
-    let mut command = pytest(&python, run, run.path);
+    let tests = run.path.join("test/cqlpy");
+    let step = |file: String| {
+        let mut command = pytest(&python, run, run.path);
+        command.args(["-o", "xfail_strict=false", "--rootdir", "."]);
+        command.args(["--host", host, "--port", port, &file]);
+        command.env("NODETOOL", "/bin/true").current_dir(&tests);
+        Step {
+            name: file,
+            command,
+        }
+    };
+    let files = python_tests(&tests, "")?.into_iter();
     // Needs a newer Python than suites may ask for.
-    command.args(["--ignore=test_describe.py", "-o", "xfail_strict=false"]);
-    command.args(["--host", host, "--port", port]);
-    if !run.only.is_empty() {
-        command.args(["-k", run.only]);
+    let files = files.filter(|file| file != "test_describe.py" && file.contains(run.only));
+    Ok(files.map(step).collect())
+}
+
+/// The files of tests under a folder, in order: those of pytest's two kinds of name.
+fn python_tests(root: &Path, folder: &str) -> Result<Vec<String>, Failure> {
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir(root.join(folder))? {
+        let entry = entry?;
+        let name = entry.file_name().to_string_lossy().into_owned();
+        let path = format!("{folder}{name}");
+        if entry.file_type()?.is_dir() {
+            found.extend(python_tests(root, &format!("{path}/"))?);
+        } else if name.ends_with(".py") && (name.starts_with("test_") || name.ends_with("_test.py"))
+        {
+            found.push(path);
+        }
     }
-    command.env("NODETOOL", "/bin/true");
-    command.current_dir(run.path.join("test/cqlpy"));
-    Ok(vec![Step {
-        name: "test/cqlpy".to_owned(),
-        command,
-    }])
+    found.sort();
+    Ok(found)
 }
 
 /// Runs of pytest write down what came of each case with a plugin of ours.

@@ -12,16 +12,19 @@ const STYLE: &str = "\
 @media (prefers-color-scheme: dark) { :root { --good: #3fb950; --bad: #ff7b72; } }
 body { font: 15px/1.45 system-ui, sans-serif; margin: 2rem auto; max-width: 72rem; }
 body { padding: 0 1rem; }
-.scroll { overflow-x: auto; }
+.scroll { overflow-x: auto; margin-bottom: 1rem; }
 table { border-collapse: collapse; font-variant-numeric: tabular-nums; }
 th, td { border-bottom: 1px solid var(--line); padding: .3rem .7rem; text-align: right; }
+td, small > span { white-space: nowrap; }
 th:first-child, td:first-child { text-align: left; }
 .good { color: var(--good); }
 .bad { color: var(--bad); font-weight: 600; }
 details { margin: .2rem 0; }
 summary { cursor: pointer; }
+ul { padding-left: 1.2rem; }
 li { margin: .1rem 0; }
-pre { margin: .2rem 0; white-space: pre-wrap; overflow-wrap: anywhere; }
+pre { margin: .2rem 0; padding-left: .6rem; border-left: 2px solid var(--bad); }
+pre { font: 12px/1.4 ui-monospace, monospace; white-space: pre-wrap; overflow-wrap: anywhere; }
 small { opacity: .7; }
 ";
 
@@ -105,16 +108,12 @@ fn write_area(page: &mut String, suite: &str, area: &str, results: &[Walked]) ->
             let time = case.time.as_secs_f64() * 1_000.0;
             write!(
                 page,
-                "<span class=\"{class}\">{sign}</span> {by} {time:.1} ms "
+                "<span><span class=\"{class}\">{sign}</span> {by} {time:.1} ms</span> "
             )?;
         }
         write!(page, "</small>")?;
         for (by, case) in tried.iter().filter(|(_, case)| !case.passed) {
-            write!(
-                page,
-                "<pre class=\"bad\">{by}: {}</pre>",
-                escaped(&case.message)
-            )?;
+            write!(page, "<pre>{by}: {}</pre>", escaped(&case.message))?;
         }
         writeln!(page)?;
     }
@@ -131,8 +130,8 @@ mod tests {
         let page = html(&[walked()]);
         for part in [
             "<td>keys<td class=\"bad\">✗ 1 of 2",
-            "<li>b&lt;a&gt;d <small><span class=\"bad\">✗</span> scylla plain 1500.0 ms ",
-            "<pre class=\"bad\">scylla plain: &quot;&amp;\u{fffd}</pre>",
+            "<li>b&lt;a&gt;d <small><span><span class=\"bad\">✗</span> scylla plain 1500.0 ms<",
+            "<pre>scylla plain: &quot;&amp;\u{fffd}</pre>",
         ] {
             assert!(page.contains(part), "{part} is not in\n{page}");
         }

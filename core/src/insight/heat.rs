@@ -7,6 +7,7 @@ use std::cmp::Reverse;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
+use super::large_keys::LargestKeys;
 use super::top_keys::{Count, TopKeys};
 use crate::key::PartitionId;
 use crate::partition_map::{Partition, PartitionMap};
@@ -31,6 +32,8 @@ pub(crate) struct Heat {
     keys: Option<Arc<KeyHeat>>,
     /// By the number of the partition.
     partitions: Vec<(PartitionId, Arc<PartitionHeat>)>,
+    /// Not heat, but of the same life: what was found to be largest.
+    pub(super) largest: Arc<LargestKeys>,
 }
 
 impl Heat {
@@ -52,7 +55,10 @@ impl Heat {
                 Some(kept) => (partition.id, Arc::clone(kept)),
                 None => (partition.id, Arc::new(self.inherited(before, partition))),
             });
-        Self::of(self.keys.clone(), partitions)
+        Self {
+            largest: Arc::clone(&self.largest),
+            ..Self::of(self.keys.clone(), partitions)
+        }
     }
 
     fn of(
@@ -61,7 +67,11 @@ impl Heat {
     ) -> Self {
         let mut partitions: Vec<_> = partitions.collect();
         partitions.sort_unstable_by_key(|(id, _)| *id);
-        Self { keys, partitions }
+        Self {
+            keys,
+            partitions,
+            largest: Arc::default(),
+        }
     }
 
     /// What a new partition takes over from those that were where it is.
@@ -81,10 +91,17 @@ impl Heat {
         Some(partition)
     }
 
-    /// Notes a charge of a partition.
-    pub(crate) fn charge(&self, partition: PartitionId, charge: Charge, now_ms: u64) {
+    /// Notes a charge of a partition, and that a request came to it if it is the request's first.
+    pub(crate) fn charge(
+        &self,
+        partition: PartitionId,
+        charge: Charge,
+        is_first: bool,
+        now_ms: u64,
+    ) {
         if let Some(partition) = self.partition(partition) {
-            partition.charge(charge, now_ms / 1_000);
+            partition.requests.fetch_add(u64::from(is_first), Relaxed);
+            partition.add(charge.milli_units(), now_ms / 1_000);
         }
     }
 
@@ -137,7 +154,7 @@ impl Heat {
     pub(super) fn key_counts(&self, second: u64) -> (Vec<Count>, u64) {
         match &self.keys {
             Some(keys) => keys.counts(second),
-            None => (Vec::new(), WINDOW_SECONDS),
+            None => (Vec::new(), 1),
         }
     }
 }
@@ -177,7 +194,7 @@ pub(super) struct PartitionHeat {
     seconds: OnceLock<Box<[AtomicU64; SECONDS]>>,
     /// Charges of the seconds before.
     earlier: AtomicU64,
-    operations: AtomicU64,
+    requests: AtomicU64,
     throttled: AtomicU64,
 }
 
@@ -187,18 +204,13 @@ impl Default for PartitionHeat {
             bytes: AtomicI64::new(UNKNOWN),
             seconds: OnceLock::new(),
             earlier: AtomicU64::new(0),
-            operations: AtomicU64::new(0),
+            requests: AtomicU64::new(0),
             throttled: AtomicU64::new(0),
         }
     }
 }
 
 impl PartitionHeat {
-    fn charge(&self, charge: Charge, second: u64) {
-        self.operations.fetch_add(1, Relaxed);
-        self.add(charge.milli_units(), second);
-    }
-
     /// Adds the heat of a partition that this one takes the place of, as far as it does.
     fn take_over(&self, parent: &Self, part: Part) {
         for slot in parent
@@ -214,7 +226,7 @@ impl PartitionHeat {
         }
         for (own, parents) in [
             (&self.earlier, &parent.earlier),
-            (&self.operations, &parent.operations),
+            (&self.requests, &parent.requests),
             (&self.throttled, &parent.throttled),
         ] {
             own.fetch_add(part.apply(parents.load(Relaxed)), Relaxed);
@@ -278,11 +290,11 @@ impl PartitionHeat {
         Charge::from_milli_units(self.earlier.load(Relaxed).saturating_add(kept))
     }
 
-    pub(super) fn operations(&self) -> u64 {
-        self.operations.load(Relaxed)
+    pub(super) fn requests(&self) -> u64 {
+        self.requests.load(Relaxed)
     }
 
-    pub(super) fn throttled_requests(&self) -> u64 {
+    pub(super) fn refused(&self) -> u64 {
         self.throttled.load(Relaxed)
     }
 }
@@ -316,8 +328,15 @@ pub(super) struct KeyHeat {
 struct Windows {
     /// The number of the window that runs.
     window: u64,
-    current: TopKeys,
-    previous: TopKeys,
+    current: Window,
+    previous: Window,
+}
+
+#[derive(Debug, Default)]
+struct Window {
+    /// The second of its first charge.
+    began: u64,
+    keys: TopKeys,
 }
 
 impl Windows {
@@ -327,9 +346,9 @@ impl Windows {
             return;
         }
         std::mem::swap(&mut self.current, &mut self.previous);
-        self.current.clear();
+        self.current.keys.clear();
         if window > self.window + 1 {
-            self.previous.clear();
+            self.previous.keys.clear();
         }
         self.window = window;
     }
@@ -341,13 +360,18 @@ impl KeyHeat {
         if let Some(shard) = self.shards.get_or_init(Box::default).get(shard) {
             let mut windows = lock(shard);
             windows.roll(second);
-            windows.current.add(token, key, charge.milli_units());
+            let current = &mut windows.current;
+            if current.keys.counts().is_empty() {
+                current.began = second;
+            }
+            current.keys.add(token, key, charge.milli_units());
         }
     }
 
     /// The counts of the last seconds, and how many seconds those are.
     fn counts(&self, second: u64) -> (Vec<Count>, u64) {
         let mut sums = Vec::new();
+        let mut began = second;
         for shard in self
             .shards
             .get()
@@ -356,8 +380,13 @@ impl KeyHeat {
         {
             let mut windows = lock(shard);
             windows.roll(second);
-            let mut both: Vec<Count> = windows.current.counts().to_vec();
-            for count in windows.previous.counts() {
+            for window in [&windows.current, &windows.previous] {
+                if !window.keys.counts().is_empty() {
+                    began = began.min(window.began);
+                }
+            }
+            let mut both: Vec<Count> = windows.current.keys.counts().to_vec();
+            for count in windows.previous.keys.counts() {
                 let same =
                     |other: &&mut Count| other.token == count.token && other.key == count.key;
                 match both.iter_mut().find(same) {
@@ -371,7 +400,7 @@ impl KeyHeat {
             sums.append(&mut both);
         }
         sums.sort_unstable_by_key(|count| Reverse(count.weight));
-        (sums, WINDOW_SECONDS + second % WINDOW_SECONDS + 1)
+        (sums, second - began + 1)
     }
 }
 
@@ -391,18 +420,19 @@ mod tests {
     fn charges_are_kept_by_second_and_never_lost() {
         let heat = Heat::new(&map(&[4, 9]));
         for (ms, charge) in [(10_000, 1), (10_999, 2), (11_000, 5), (80_000, 7)] {
-            heat.charge(9, units(charge), ms);
+            heat.charge(9, units(charge), true, ms);
         }
-        heat.charge(5, units(100), 10_000);
+        heat.charge(5, units(100), true, 10_000);
         let partition = heat.partition(9).unwrap();
         let seconds: Vec<Charge> = partition.seconds_before(12, 3).collect();
         assert_eq!(seconds, [units(5), units(3), units(0)]);
         assert_eq!(partition.total(), units(15));
-        assert_eq!(partition.operations(), 4);
+        assert_eq!(partition.requests(), 4);
         // The second 10 shares its place with 74, and gives way to it.
-        heat.charge(9, units(1), 74_000);
+        heat.charge(9, units(1), false, 74_000);
         assert_eq!(partition.in_second(10), units(0));
         assert_eq!(partition.total(), units(16));
+        assert_eq!(partition.requests(), 4);
         assert_eq!(heat.partition(4).unwrap().total(), units(0));
     }
 
@@ -410,15 +440,15 @@ mod tests {
     fn partitions_that_stay_keep_their_heat() {
         let before = map(&[0, 1]);
         let heat = Heat::new(&before);
-        heat.charge(1, units(3), 5_000);
+        heat.charge(1, units(3), true, 5_000);
         heat.throttled(1);
         heat.charge_key(7, b"k", units(3), 5_000);
         heat.note_bytes(1, 70);
         let heat = heat.follow(&before, &map(&[2, 1]));
         assert!(heat.partition(0).is_none());
         assert_eq!(heat.partition(1).unwrap().total(), units(3));
-        assert_eq!(heat.partition(1).unwrap().throttled_requests(), 1);
-        assert_eq!(heat.partition(2).unwrap().operations(), 0);
+        assert_eq!(heat.partition(1).unwrap().refused(), 1);
+        assert_eq!(heat.partition(2).unwrap().requests(), 0);
         assert_eq!(heat.key_counts(5).0.len(), 1);
         heat.add_bytes(1, 5);
         assert_eq!((heat.bytes(1), heat.bytes(2)), (Some(75), None));
@@ -428,8 +458,8 @@ mod tests {
     fn heirs_have_the_heat_of_their_parents() {
         let before = map(&[0]);
         let heat = Heat::new(&before);
-        heat.charge(0, units(8), 70_000);
-        heat.charge(0, units(2), 80_000);
+        heat.charge(0, units(8), true, 70_000);
+        heat.charge(0, units(2), true, 80_000);
         heat.throttled(0);
         heat.throttled(0);
         let halves = map(&[1, 2]);
@@ -438,11 +468,7 @@ mod tests {
             let heir = split.partition(id).unwrap();
             assert_eq!(heir.total(), units(5), "{id}");
             assert_eq!(heir.in_second(80), units(1), "{id}");
-            assert_eq!(
-                (heir.operations(), heir.throttled_requests()),
-                (1, 1),
-                "{id}"
-            );
+            assert_eq!((heir.requests(), heir.refused()), (1, 1), "{id}");
         }
         let merged = split.follow(&halves, &map(&[3]));
         let heir = merged.partition(3).unwrap();
@@ -471,5 +497,17 @@ mod tests {
         assert_eq!(names(59), [b"old".to_vec(), b"new".to_vec()]);
         assert_eq!(names(60), [b"new".to_vec()]);
         assert_eq!(names(120), Vec::<Vec<u8>>::new());
+    }
+
+    #[test]
+    fn rates_of_keys_are_over_the_time_since_they_came() {
+        let heat = Heat::new(&map(&[0]));
+        heat.charge_key(7, b"k", units(9), 65_000);
+        assert_eq!(heat.key_counts(65).1, 1);
+        assert_eq!(heat.key_counts(74).1, 10);
+        heat.charge_key(7, b"k", units(9), 91_000);
+        assert_eq!(heat.key_counts(92).1, 28);
+        // The window in which the first charge came is over and forgotten.
+        assert_eq!(heat.key_counts(122).1, 32);
     }
 }

@@ -4,25 +4,22 @@
 //! touches as it is charged. Nothing here is stored: a restart begins with cool partitions.
 
 pub(crate) mod heat;
+mod large_keys;
 mod top_keys;
-
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+mod warnings;
 
 use self::heat::{Heat, MINUTE};
+pub use self::warnings::{Limit, Warning};
 use crate::container::Container;
 use crate::definition::Definition;
-use crate::engine::Scan;
 use crate::error::Result;
-use crate::key::{self, PartitionId};
+use crate::key::PartitionId;
 use crate::name::ContainerName;
 use crate::partition_map::PartitionMap;
 use crate::provisioning::Throughput;
-use crate::statistics::{self, PartitionStatistics};
+use crate::statistics::PartitionStatistics;
 use crate::store::Store;
 use crate::throughput::Charge;
-use crate::transaction::Transaction;
-use crate::walk::Walk;
 use crate::write_set::Tally;
 
 /// Keys in each list.
@@ -62,9 +59,9 @@ pub struct PartitionInsight {
     pub normalised_consumption: Option<f64>,
     /// All that it was charged since the server started.
     pub charged: Charge,
-    /// Operations since the server started.
-    pub operations: u64,
-    /// Operations that were refused since the server started, for want of throughput.
+    /// Requests since the server started: one for each transaction that did something here.
+    pub requests: u64,
+    /// Requests that were refused since the server started, for want of throughput.
     pub throttled: u64,
 }
 
@@ -117,11 +114,15 @@ impl Store {
     }
 
     /// The largest logical partitions of a container, the largest first; none where they are not
-    /// counted. Looks at the tallies of all of them.
+    /// counted. Where looking at the tallies of all of them takes long, they may be some seconds
+    /// old.
     pub async fn largest_keys(&self, name: &ContainerName) -> Result<Vec<LargeKey>> {
         let mut transaction = self.begin().await?;
         let container = transaction.container(name).await?;
-        large_keys(&transaction, &container).await
+        if !container.definition.counts_logical_partitions {
+            return Ok(Vec::new());
+        }
+        container.heat.largest.of(&transaction, &container).await
     }
 }
 
@@ -142,7 +143,7 @@ impl PartitionInsight {
             request_units_per_second: 0.0,
             normalised_consumption: budget.map(|_| 0.0),
             charged: Charge::default(),
-            operations: 0,
+            requests: 0,
             throttled: 0,
         };
         let Some(heat) = container.heat.partition(statistics.partition) else {
@@ -158,8 +159,8 @@ impl PartitionInsight {
             most.request_units() / budget
         });
         insight.charged = heat.total();
-        insight.operations = heat.operations();
-        insight.throttled = heat.throttled_requests();
+        insight.requests = heat.requests();
+        insight.throttled = heat.refused();
         insight
     }
 }
@@ -176,38 +177,6 @@ fn hot_keys(container: &Container, second: u64) -> Vec<HotKey> {
         share: units(count.weight) / all.max(f64::MIN_POSITIVE),
     };
     counts.iter().take(LISTED_KEYS).map(key).collect()
-}
-
-/// Looks through all tallies of logical partitions, and keeps the largest.
-async fn large_keys(transaction: &Transaction, container: &Container) -> Result<Vec<LargeKey>> {
-    if !container.definition.counts_logical_partitions {
-        return Ok(Vec::new());
-    }
-    let mut largest = BinaryHeap::new();
-    let mut walk = Walk::new(
-        transaction,
-        Scan::new(key::logical_tallies(container.storage())),
-    );
-    while let Some(page) = walk.next().await? {
-        for (key, value) in page {
-            let tally = statistics::decode(Some(&value))?;
-            largest.push(Reverse((tally.bytes, tally.items, key)));
-            if largest.len() > LISTED_KEYS {
-                largest.pop();
-            }
-        }
-    }
-    let sorted = largest.into_sorted_vec();
-    let keys = sorted.into_iter().filter(|Reverse((bytes, ..))| *bytes > 0);
-    let keys = keys.filter_map(|Reverse((bytes, items, stored))| {
-        let (token, partition_key) = key::parse_logical_tally(&stored)?;
-        Some(LargeKey {
-            key: container.key_text(&partition_key),
-            partition: container.partitions.locate(token).id,
-            tally: Tally { items, bytes },
-        })
-    });
-    Ok(keys.collect())
 }
 
 /// The heat that a container begins with: that of the same storage before, if it is known. None is

@@ -79,7 +79,7 @@ async fn charges_of_a_partition_are_those_that_were_reported() {
     };
     // 5.5 for each insert, all within one of the ten seconds that the rate is taken over.
     assert_eq!(partition.charged.milli_units(), 50 * 5_500);
-    assert_eq!(partition.operations, 50);
+    assert_eq!(partition.requests, 50);
     assert_eq!(partition.request_units_per_second, 27.5);
     assert_eq!(partition.normalised_consumption, Some(0.0275));
     assert_eq!(partition.statistics.tally.items, 50);

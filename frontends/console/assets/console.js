@@ -5,10 +5,11 @@
 const PERIOD_MS = 2000;
 const KEPT_SAMPLES = 90;
 const SVG = "http://www.w3.org/2000/svg";
+const APIS = { mongo: "MongoDB", cql: "Cassandra", table: "Azure Tables" };
 
 const state = {
   chosen: null, // path of the container that is shown in detail
-  before: new Map(), // API → { operations, at }: to make rates of counters
+  before: new Map(), // API → { requests, at }: to make rates of counters
   history: [],
   key: sessionStorage.getItem("admin-key"),
   wasEdited: false, // whether the throughput form holds something not sent yet
@@ -27,6 +28,13 @@ function drawn(name, attributes = {}) {
   const made = document.createElementNS(SVG, name);
   for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
   return made;
+}
+
+// A row of a table. On a phone, where there are no columns, each cell has its heading beside it.
+function tableRow(table, cells) {
+  const headings = [...table.tHead.rows[0].cells].map((heading) => heading.textContent);
+  return element("tr", {}, ...cells.map((cell, column) =>
+    element("td", { "data-label": headings[column] }, cell)));
 }
 
 const whole = new Intl.NumberFormat("en", { maximumFractionDigits: 0 });
@@ -75,10 +83,10 @@ const nameOf = (container) => `${container.api} · ${container.database} · ${co
 function showProtocols(containers) {
   const sums = new Map();
   for (const container of containers) {
-    const sum = sums.get(container.api) ?? { rate: 0, charged: 0, operations: 0, throttled: 0 };
+    const sum = sums.get(container.api) ?? { rate: 0, charged: 0, requests: 0, throttled: 0 };
     sum.rate += container.request_units_per_second;
     sum.charged += container.request_units;
-    sum.operations += container.operations;
+    sum.requests += container.requests;
     sum.throttled += container.throttled;
     sums.set(container.api, sum);
   }
@@ -86,12 +94,12 @@ function showProtocols(containers) {
   const cards = [...sums].map(([api, sum]) => {
     const before = state.before.get(api);
     const passed = before ? (now - before.at) / 1000 : 0;
-    const rate = passed > 0 ? Math.max(0, sum.operations - before.operations) / passed : 0;
-    state.before.set(api, { operations: sum.operations, at: now });
+    const rate = passed > 0 ? Math.max(0, sum.requests - before.requests) / passed : 0;
+    state.before.set(api, { requests: sum.requests, at: now });
     return element("div", { class: "card" },
-      api,
+      APIS[api] ?? api,
       element("b", {}, `${precise.format(sum.rate)} RU/s`),
-      element("small", {}, `${precise.format(rate)} operations/s`),
+      element("small", {}, `${precise.format(rate)} requests/s`),
       element("small", {}, `${whole.format(sum.charged)} RU charged`),
       element("small", {}, `${whole.format(sum.throttled)} throttled`));
   });
@@ -121,7 +129,7 @@ function showContainers(containers) {
         percent(container.normalised_consumption),
         whole.format(container.throttled),
       ];
-      const row = element("tr", {}, ...cells.map((cell) => element("td", {}, cell)));
+      const row = tableRow($("containers"), cells);
       if (path === state.chosen) row.className = "chosen";
       return row;
     });
@@ -212,7 +220,7 @@ function showPartitions(partitions) {
       whole.format(partition.throttled),
       actions,
     ];
-    return element("tr", {}, ...cells.map((cell) => element("td", {}, cell)));
+    return tableRow($("partitions"), cells);
   });
   // Whoever is about to press a button keeps it while nothing has changed.
   const list = $("partitions").tBodies[0];
@@ -250,11 +258,9 @@ function showHistory(rate) {
     const x = 300 * (place + KEPT_SAMPLES - state.history.length) / (KEPT_SAMPLES - 1);
     return `${x.toFixed(1)},${(76 - 72 * value / most).toFixed(1)}`;
   });
-  const line = drawn("polyline", { points: points.join(" ") });
-  const title = drawn("title");
-  title.textContent = `now ${precise.format(rate)}, most ${precise.format(most)}`;
-  line.append(title);
-  $("history").replaceChildren(line);
+  $("history").replaceChildren(drawn("polyline", { points: points.join(" ") }));
+  const highest = precise.format(Math.max(...state.history));
+  $("rate").textContent = `${precise.format(rate)} now, ${highest} at most while you look`;
 }
 
 function showThroughput(container) {
@@ -293,7 +299,8 @@ function showDetail(container) {
     `partition ${key.partition}`);
   const all = Math.max(1, container.bytes);
   bars($("large-keys"), container.large_keys ?? [], (key) => key.bytes / all, (key) =>
-    `${size(key.bytes)} · ${whole.format(key.items)} items · partition ${key.partition}`);
+    `${size(key.bytes)} · ${whole.format(key.items)} ${key.items === 1 ? "item" : "items"} · ` +
+    `partition ${key.partition}`);
 }
 
 function say(message, isBad = false) {

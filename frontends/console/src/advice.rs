@@ -112,7 +112,7 @@ mod tests {
             request_units_per_second: *rate,
             normalised_consumption: None,
             charged: Charge::default(),
-            operations: 0,
+            requests: 0,
             throttled: 0,
         };
         Insight {

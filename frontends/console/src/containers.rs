@@ -3,13 +3,12 @@
 use hyper::{Method, StatusCode};
 use serde::Serialize;
 use tessera_core::Error;
-use tessera_core::insight::{HotKey, Insight, LargeKey, PartitionInsight};
+use tessera_core::insight::{HotKey, Insight, LargeKey, PartitionInsight, Warning};
 use tessera_core::name::ContainerName;
 use tessera_core::provisioning::Throughput;
 
 use crate::Console;
 use crate::advice::Advice;
-use crate::limits::{self, Warning};
 use crate::reply::Reply;
 use crate::routes::{Call, Route};
 
@@ -43,14 +42,14 @@ pub(crate) struct Shown {
     /// That of the hottest partition.
     normalised_consumption: Option<f64>,
     request_units: f64,
-    operations: u64,
+    requests: u64,
     throttled: u64,
     partitions: Vec<ShownPartition>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     hot_keys: Vec<ShownHotKey>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     large_keys: Vec<ShownLargeKey>,
-    warnings: Vec<Warning>,
+    warnings: Vec<ShownWarning>,
     advice: Advice,
 }
 
@@ -72,7 +71,7 @@ struct ShownPartition {
     request_units_per_second: f64,
     normalised_consumption: Option<f64>,
     request_units: f64,
-    operations: u64,
+    requests: u64,
     throttled: u64,
 }
 
@@ -93,6 +92,16 @@ struct ShownLargeKey {
     bytes: i64,
 }
 
+#[derive(Serialize)]
+struct ShownWarning {
+    limit: &'static str,
+    partition: u32,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    key: Option<String>,
+    used: f64,
+    message: String,
+}
+
 async fn list(call: &Call<'_>) -> Reply {
     match listed(call.console).await {
         Ok(shown) => Reply::json(StatusCode::OK, &shown),
@@ -105,19 +114,12 @@ async fn listed(console: &Console) -> Result<Vec<Shown>, Error> {
     let mut listed = Vec::new();
     for mut insight in insights(console).await? {
         insight.hot_keys.clear();
-        // Keys near their limit are looked for only where one could be.
-        let large_keys = match limits::may_hold_large_key(&insight) {
-            true => console.store.largest_keys(&insight.name).await,
-            false => Ok(Vec::new()),
-        };
-        let large_keys = match large_keys {
+        match console.store.warnings(&insight).await {
+            Ok(warnings) => listed.push(Shown::of(insight, Vec::new(), warnings)),
             // It went away meanwhile.
-            Err(Error::NotFound(_)) => continue,
-            large_keys => large_keys?,
-        };
-        let mut shown = Shown::of(insight, large_keys);
-        shown.large_keys.clear();
-        listed.push(shown);
+            Err(Error::NotFound(_)) => {}
+            Err(error) => return Err(error),
+        }
     }
     Ok(listed)
 }
@@ -134,7 +136,9 @@ async fn show(call: &Call<'_>) -> Reply {
 pub(crate) async fn answer(console: &Console, name: &ContainerName) -> Reply {
     let shown = async {
         let insight = console.store.insight(name).await?;
-        Ok(Shown::of(insight, console.store.largest_keys(name).await?))
+        let large_keys = console.store.largest_keys(name).await?;
+        let warnings = insight.warnings(&large_keys);
+        Ok(Shown::of(insight, large_keys, warnings))
     };
     match shown.await {
         Ok(shown) => Reply::json(StatusCode::OK, &shown),
@@ -176,7 +180,7 @@ pub(crate) fn failure(error: &Error) -> Reply {
 }
 
 impl Shown {
-    fn of(insight: Insight, large_keys: Vec<LargeKey>) -> Self {
+    fn of(insight: Insight, large_keys: Vec<LargeKey>, warnings: Vec<Warning>) -> Self {
         let partitions = &insight.partitions;
         let items = partitions
             .iter()
@@ -197,12 +201,9 @@ impl Shown {
             request_units: charges
                 .sum::<tessera_core::throughput::Charge>()
                 .request_units(),
-            operations: partitions
-                .iter()
-                .map(|partition| partition.operations)
-                .sum(),
+            requests: partitions.iter().map(|partition| partition.requests).sum(),
             throttled: partitions.iter().map(|partition| partition.throttled).sum(),
-            warnings: limits::warnings(&insight, &large_keys),
+            warnings: warnings.into_iter().map(ShownWarning::of).collect(),
             advice: Advice::of(&insight),
             throughput: insight.throughput.map(ShownThroughput::of),
             shared: insight.shared.map(ShownThroughput::of),
@@ -241,7 +242,7 @@ impl ShownPartition {
             request_units_per_second: partition.request_units_per_second,
             normalised_consumption: partition.normalised_consumption,
             request_units: partition.charged.request_units(),
-            operations: partition.operations,
+            requests: partition.requests,
             throttled: partition.throttled,
         }
     }
@@ -266,6 +267,18 @@ impl ShownLargeKey {
             partition: large.partition,
             items: large.tally.items,
             bytes: large.tally.bytes,
+        }
+    }
+}
+
+impl ShownWarning {
+    fn of(warning: Warning) -> Self {
+        Self {
+            limit: warning.limit.name(),
+            partition: warning.partition,
+            key: warning.key,
+            used: warning.used,
+            message: warning.message,
         }
     }
 }

@@ -13,7 +13,6 @@ mod assets;
 mod containers;
 mod databases;
 mod health;
-mod limits;
 mod metrics;
 mod reply;
 mod routes;

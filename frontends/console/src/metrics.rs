@@ -3,8 +3,10 @@
 use std::fmt::Write as _;
 
 use hyper::Method;
-use tessera_core::insight::{Insight, PartitionInsight};
+use tessera_core::Error;
+use tessera_core::insight::{Insight, LargeKey, PartitionInsight, Warning};
 
+use crate::Console;
 use crate::containers::{failure, insights};
 use crate::reply::Reply;
 use crate::routes::{Call, Route};
@@ -16,12 +18,25 @@ pub(crate) const ROUTES: &[Route] = &[Route {
     run: |call| Box::pin(metrics(call)),
 }];
 
-/// One figure of each physical partition.
+/// What there is to tell of one container.
+struct Told {
+    insight: Insight,
+    large_keys: Vec<LargeKey>,
+    warnings: Vec<Warning>,
+}
+
+/// One figure of containers, partitions or keys.
 struct Metric {
     name: &'static str,
     kind: &'static str,
     help: &'static str,
-    value: fn(&PartitionInsight) -> Option<f64>,
+    samples: fn(&Told) -> Vec<Sample>,
+}
+
+/// A value, and what it is of.
+struct Sample {
+    labels: Vec<(&'static str, String)>,
+    value: f64,
 }
 
 const METRICS: &[Metric] = &[
@@ -29,43 +44,75 @@ const METRICS: &[Metric] = &[
         name: "tessera_partition_request_units_total",
         kind: "counter",
         help: "Request units charged since the server started.",
-        value: |partition| Some(partition.charged.request_units()),
+        samples: |told| told.partitions(|it| Some(it.charged.request_units())),
     },
     Metric {
-        name: "tessera_partition_operations_total",
+        name: "tessera_partition_requests_total",
         kind: "counter",
-        help: "Operations since the server started.",
-        value: |partition| Some(count(partition.operations)),
+        help: "Requests since the server started.",
+        samples: |told| told.partitions(|it| Some(count(it.requests))),
     },
     Metric {
         name: "tessera_partition_throttled_total",
         kind: "counter",
-        help: "Operations refused for want of throughput since the server started.",
-        value: |partition| Some(count(partition.throttled)),
+        help: "Requests refused for want of throughput since the server started.",
+        samples: |told| told.partitions(|it| Some(count(it.throttled))),
     },
     Metric {
         name: "tessera_partition_items",
         kind: "gauge",
         help: "Items stored.",
-        value: |partition| Some(signed(partition.statistics.tally.items)),
+        samples: |told| told.partitions(|it| Some(signed(it.statistics.tally.items))),
     },
     Metric {
         name: "tessera_partition_bytes",
         kind: "gauge",
         help: "Bytes of those items.",
-        value: |partition| Some(signed(partition.statistics.tally.bytes)),
+        samples: |told| told.partitions(|it| Some(signed(it.statistics.tally.bytes))),
+    },
+    Metric {
+        name: "tessera_partition_request_units_per_second",
+        kind: "gauge",
+        help: "Request units per second, the mean of the last ten seconds.",
+        samples: |told| told.partitions(|it| Some(it.request_units_per_second)),
     },
     Metric {
         name: "tessera_partition_budget_request_units",
         kind: "gauge",
         help: "Request units per second that the partition may spend.",
-        value: |partition| partition.budget,
+        samples: |told| told.partitions(|it| it.budget),
     },
     Metric {
         name: "tessera_partition_normalised_consumption",
         kind: "gauge",
         help: "Largest part of the budget spent in one second of the last minute.",
-        value: |partition| partition.normalised_consumption,
+        samples: |told| told.partitions(|it| it.normalised_consumption),
+    },
+    Metric {
+        name: "tessera_hot_key_request_units_per_second",
+        kind: "gauge",
+        help: "Partition keys that cost most lately.",
+        samples: |told| {
+            let keys = told.insight.hot_keys.iter();
+            keys.map(|it| key(it.partition, &it.key, it.request_units_per_second))
+                .collect()
+        },
+    },
+    Metric {
+        name: "tessera_large_key_bytes",
+        kind: "gauge",
+        help: "Partition keys that hold most.",
+        samples: |told| {
+            let keys = told.large_keys.iter();
+            keys.map(|it| key(it.partition, &it.key, signed(it.tally.bytes)))
+                .collect()
+        },
+    },
+    Metric {
+        name: "tessera_limit_used",
+        kind: "gauge",
+        help: "Limits of which 70 % or more are used: 1 is all.",
+        samples: |told| told.warnings.iter().map(used).collect(),
     },
 ];
 
@@ -85,10 +132,42 @@ fn signed(number: i64) -> f64 {
     number as f64
 }
 
+fn key(partition: u32, key: &str, value: f64) -> Sample {
+    let labels = vec![
+        ("partition", partition.to_string()),
+        ("key", key.to_owned()),
+    ];
+    Sample { labels, value }
+}
+
+fn used(warning: &Warning) -> Sample {
+    let mut labels = vec![
+        ("partition", warning.partition.to_string()),
+        ("limit", warning.limit.name().to_owned()),
+    ];
+    labels.extend(warning.key.iter().map(|key| ("key", key.clone())));
+    Sample {
+        labels,
+        value: warning.used,
+    }
+}
+
+impl Told {
+    fn partitions(&self, value: fn(&PartitionInsight) -> Option<f64>) -> Vec<Sample> {
+        let partitions = self.insight.partitions.iter();
+        let sample = |partition: &PartitionInsight| {
+            let labels = vec![("partition", partition.statistics.partition.to_string())];
+            let value = value(partition)?;
+            Some(Sample { labels, value })
+        };
+        partitions.filter_map(sample).collect()
+    }
+}
+
 async fn metrics(call: &Call<'_>) -> Reply {
-    match insights(call.console).await {
-        Ok(insights) => {
-            let mut text = render(&insights);
+    match told(call.console).await {
+        Ok(told) => {
+            let mut text = render(&told);
             let uptime = call.console.about.started.elapsed().as_secs_f64();
             let name = "tessera_uptime_seconds";
             text.push_str("# HELP tessera_uptime_seconds Since the server started.\n");
@@ -100,39 +179,52 @@ async fn metrics(call: &Call<'_>) -> Reply {
     }
 }
 
-fn render(insights: &[Insight]) -> String {
+async fn told(console: &Console) -> Result<Vec<Told>, Error> {
+    let mut told = Vec::new();
+    for insight in insights(console).await? {
+        match console.store.largest_keys(&insight.name).await {
+            Ok(large_keys) => told.push(Told {
+                warnings: insight.warnings(&large_keys),
+                large_keys,
+                insight,
+            }),
+            // It went away meanwhile.
+            Err(Error::NotFound(_)) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(told)
+}
+
+fn render(told: &[Told]) -> String {
     let mut text = String::new();
     for metric in METRICS {
         // Writing into a text cannot fail.
         let _infallible = writeln!(text, "# HELP {} {}", metric.name, metric.help);
         let _infallible = writeln!(text, "# TYPE {} {}", metric.name, metric.kind);
-        for insight in insights {
-            let labels = labels(insight);
-            for partition in &insight.partitions {
-                let Some(value) = (metric.value)(partition) else {
-                    continue;
-                };
-                let (name, id) = (metric.name, partition.statistics.partition);
-                let _infallible = writeln!(text, "{name}{{{labels},partition=\"{id}\"}} {value}");
+        for container in told {
+            let name = &container.insight.name;
+            let container_labels = [
+                ("api", &name.api),
+                ("database", &name.database),
+                ("container", &name.container),
+            ];
+            for sample in (metric.samples)(container) {
+                let own = sample.labels.iter().map(|(name, value)| (*name, value));
+                let labels = container_labels.into_iter().chain(own);
+                let labels: Vec<String> = labels.map(|(name, value)| label(name, value)).collect();
+                let (name, labels, value) = (metric.name, labels.join(","), sample.value);
+                let _infallible = writeln!(text, "{name}{{{labels}}} {value}");
             }
         }
     }
     text
 }
 
-fn labels(insight: &Insight) -> String {
-    let name = &insight.name;
-    let label = |value: &str| {
-        let value = value
-            .replace('\\', r"\\")
-            .replace('"', "\\\"")
-            .replace('\n', r"\n");
-        format!("\"{value}\"")
-    };
-    format!(
-        "api={},database={},container={}",
-        label(&name.api),
-        label(&name.database),
-        label(&name.container)
-    )
+fn label(name: &str, value: &str) -> String {
+    let value = value
+        .replace('\\', r"\\")
+        .replace('"', "\\\"")
+        .replace('\n', r"\n");
+    format!("{name}=\"{value}\"")
 }

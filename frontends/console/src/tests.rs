@@ -208,14 +208,34 @@ async fn containers_are_listed_and_shown() {
         &["404", "does not exist"],
     )
     .await;
-    let line = "tessera_partition_request_units_total{api=\"table\",database=\"account\",\
-                container=\"a b\",partition=\"0\"} 5.5";
-    check(
-        &console,
-        "GET /metrics",
-        &["200 OK", "text/plain; version=0.0.4", line],
-    )
-    .await;
+    let container = r#"api="table",database="account",container="a b",partition="0""#;
+    let lines = [
+        format!("tessera_partition_request_units_total{{{container}}} 5.5"),
+        format!("tessera_partition_requests_total{{{container}}} 1"),
+        format!("tessera_hot_key_request_units_per_second{{{container},key=\"ada\"}} "),
+        format!("tessera_large_key_bytes{{{container},key=\"ada\"}} "),
+    ];
+    let mut expected = vec!["200 OK", "text/plain; version=0.0.4"];
+    expected.extend(lines.iter().map(String::as_str));
+    check(&console, "GET /metrics", &expected).await;
+}
+
+#[tokio::test]
+async fn what_only_the_server_needs_is_not_shown() {
+    let console = filled().await;
+    let name = ContainerName::new("mongo-system", "sessions", "writes");
+    let new = NewContainer::default();
+    console.store.create_container(&name, &new).await.unwrap();
+    for path in ["/api/containers", "/api/databases", "/metrics"] {
+        let request =
+            format!("GET {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n");
+        let answer = exchange(&console, &request).await;
+        assert!(
+            answer.contains("a b") || path == "/api/databases",
+            "{answer}"
+        );
+        assert!(!answer.contains("mongo-system"), "{answer}");
+    }
 }
 
 #[tokio::test]

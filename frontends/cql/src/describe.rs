@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use crate::catalog::{Catalog, KeyspaceEntry, Relation};
+use crate::define::Throughputs;
 use crate::error::{CqlError, Result, refuse};
 use crate::schema::{
     Table, describe_index, describe_keyspace, describe_table, describe_type, describe_view,
@@ -28,7 +29,7 @@ pub(crate) struct Page<'a> {
 }
 
 /// The rows of a DESCRIBE, in a session with this keyspace.
-pub(crate) fn run(
+pub(crate) async fn run(
     service: &Service,
     catalog: &Catalog,
     (describe, keyspace): (&Describe, Option<&str>),
@@ -42,6 +43,7 @@ pub(crate) fn run(
         catalog,
         keyspace,
         with_internals,
+        throughputs: Throughputs::load(service).await?,
     };
     let (elements, is_list) = describer.elements(&describe.what)?;
     let names: &[&str] = if is_list {
@@ -137,6 +139,7 @@ struct Describer<'a> {
     catalog: &'a Catalog,
     keyspace: Option<&'a str>,
     with_internals: bool,
+    throughputs: Throughputs,
 }
 
 impl Describer<'_> {
@@ -217,13 +220,19 @@ impl Describer<'_> {
         let mut elements = vec![self.keyspace(entry)];
         elements.extend(sorted_types(entry).into_iter().map(user_type));
         for relation in entry.tables() {
-            elements.extend(self.table_and_indexes(relation));
-            let views = entry.views_of(relation);
-            let views = views.iter().filter_map(|view| view.view.as_ref());
-            let mut views: Vec<Element> = views.map(|view| self.view(view)).collect();
-            views.sort_by(|left, right| left.name.cmp(&right.name));
-            elements.append(&mut views);
+            elements.extend(self.table_and_dependents(entry, relation));
         }
+        elements
+    }
+
+    /// A table with its indexes and its views.
+    fn table_and_dependents(&self, entry: &KeyspaceEntry, relation: &Relation) -> Vec<Element> {
+        let mut elements = self.table_and_indexes(relation);
+        let views = entry.views_of(relation);
+        let views = views.iter().filter_map(|view| view.view.as_ref());
+        let mut views: Vec<Element> = views.map(|view| self.view(view)).collect();
+        views.sort_by(|left, right| left.name.cmp(&right.name));
+        elements.append(&mut views);
         elements
     }
 
@@ -249,7 +258,7 @@ impl Describer<'_> {
                  CQL.\nStructure, for reference:*/\n// VIRTUAL KEYSPACE {name};"
             )
         } else {
-            describe_keyspace(&entry.keyspace)
+            describe_keyspace(&entry.keyspace, self.throughputs.of_keyspace(&name))
         };
         Element {
             keyspace: name.clone(),
@@ -260,7 +269,7 @@ impl Describer<'_> {
     }
 
     fn table(&self, table: &Table) -> Element {
-        let statement = describe_table(table, self.with_internals);
+        let statement = describe_table(&self.throughputs.applied(table), self.with_internals);
         let statement = if system::is_virtual(&table.keyspace) {
             format!(
                 "/*\nWarning: Table {} is a virtual table and cannot be recreated with CQL.\n\
@@ -280,11 +289,15 @@ impl Describer<'_> {
     }
 
     fn view(&self, view: &crate::schema::View) -> Element {
+        let shown = crate::schema::View {
+            table: self.throughputs.applied(&view.table),
+            ..view.clone()
+        };
         Element {
             keyspace: view.table.keyspace.clone(),
-            kind: "materialized view",
+            kind: "materialized_view",
             name: view.table.name.clone(),
-            statement: describe_view(view, self.with_internals),
+            statement: describe_view(&shown, self.with_internals),
         }
     }
 
@@ -299,7 +312,7 @@ impl Describer<'_> {
                 "Table '{table}' not found in keyspace '{keyspace}'"
             ))
         };
-        Ok(self.table_and_indexes(found.ok_or_else(missing)?))
+        Ok(self.table_and_dependents(entry, found.ok_or_else(missing)?))
     }
 
     fn find_index(&self, name: &QualifiedName) -> Result<Element> {

@@ -95,7 +95,7 @@ impl Asking<'_> {
                     state: self.parameters.paging_state,
                 };
                 let keyspace = self.keyspace.as_deref();
-                let rows = describe::run(self.service, &catalog, (what, keyspace), &page)?;
+                let rows = describe::run(self.service, &catalog, (what, keyspace), &page).await?;
                 Ok(ResultBody::Rows(rows).into())
             }
             Statement::Access(access) => {
@@ -127,10 +127,10 @@ impl Asking<'_> {
                 auth::grant_to_creator(self.service, &user, resource).await?;
             }
         }
-        if defined.change.is_some()
-            && let Some(resource) = dropped(statement, keyspace)
-        {
-            auth::revoke_from_all(self.service, &resource).await?;
+        if defined.change.is_some() {
+            for resource in dropped(statement, keyspace) {
+                auth::revoke_from_all(self.service, &resource).await?;
+            }
         }
         let body = defined
             .change
@@ -338,19 +338,22 @@ fn by_position<'v>(
 }
 
 /// What a statement dropped, on which nobody has permissions any more.
-fn dropped(statement: &Statement, keyspace: Option<&str>) -> Option<Resource> {
+fn dropped(statement: &Statement, keyspace: Option<&str>) -> Vec<Resource> {
     let Statement::Drop(dropped) = statement else {
-        return None;
+        return Vec::new();
     };
     match &dropped.kind {
-        DropKind::Keyspace(name) => Some(Resource::Keyspace(name.clone())),
-        DropKind::Table(name) | DropKind::View(name) => {
-            let keyspace = name.keyspace.as_deref().or(keyspace)?;
-            Some(Resource::Table(QualifiedName {
-                keyspace: Some(keyspace.to_owned()),
-                name: name.name.clone(),
-            }))
-        }
-        _ => None,
+        DropKind::Keyspace(name) => vec![
+            Resource::Keyspace(name.clone()),
+            Resource::AllFunctionsIn(name.clone()),
+        ],
+        DropKind::Table(name) | DropKind::View(name) => vec![Resource::Table(QualifiedName {
+            keyspace: name
+                .keyspace
+                .clone()
+                .or_else(|| keyspace.map(str::to_owned)),
+            name: name.name.clone(),
+        })],
+        _ => Vec::new(),
     }
 }

@@ -281,10 +281,23 @@ async fn partitions_and_hot_keys_are_shown_in_virtual_tables() {
             "{table}"
         );
     }
-    tester
-        .ok(&[
-            "SELECT items, budget FROM system_views.partitions WHERE keyspace_name = 'ks' \
-               AND table_name = 't'",
-        ])
-        .await;
+    let cells = async |statement: &str| {
+        let ResultBody::Rows(rows) = tester.ok(&[statement]).await.body else {
+            panic!("no rows");
+        };
+        rows.cells()
+    };
+    let counts = "SELECT sum(partitions_count), max(mean_partition_size) FROM \
+                  system.size_estimates WHERE keyspace_name = 'ks'";
+    let largest = "SELECT max(bytes) FROM system_views.large_keys WHERE keyspace_name = 'ks' AND \
+                   table_name = 't'";
+    let number =
+        |cell: &Option<Vec<u8>>| i64::from_be_bytes(cell.as_deref().unwrap().try_into().unwrap());
+    let (estimated, largest) = (cells(counts).await, cells(largest).await);
+    assert_eq!(number(&estimated[0]), 30, "of 60 rows");
+    let (mean, largest) = (number(&estimated[1]), number(&largest[0]));
+    assert!(mean > largest / 30 && mean <= largest, "{mean} {largest}");
+    let none = "SELECT message FROM system_views.partition_warnings WHERE keyspace_name = 'ks' \
+                AND table_name = 't'";
+    assert_eq!(cells(none).await, []);
 }

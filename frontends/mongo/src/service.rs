@@ -80,7 +80,7 @@ impl Service {
     pub(crate) async fn reading_scope(&self, request: &Request<'_>) -> Result<Scope, Failure> {
         match request.snapshot() {
             Some(asked) => Ok(Scope::At(self.data.snapshots.at(self, asked).await?)),
-            None => self.data.transactions.scope(&self.data, request).await,
+            None => self.data.transactions.scope(self, request).await,
         }
     }
 

@@ -30,6 +30,7 @@ use crate::data::Data;
 use crate::failure::{Failure, Result};
 use crate::logical::SessionId;
 use crate::request::Request;
+use crate::service::Service;
 use crate::session::Session;
 use crate::snapshot::At;
 use crate::transaction::failures::{
@@ -83,7 +84,7 @@ pub(crate) struct Joined {
 
 impl Transactions {
     /// The scope in which a command runs.
-    pub(crate) async fn scope(&self, data: &Data, request: &Request<'_>) -> Result<Scope> {
+    pub(crate) async fn scope(&self, service: &Service, request: &Request<'_>) -> Result<Scope> {
         if !request.in_transaction() {
             if let Some(numbered) = Numbered::of(request) {
                 self.overtake(numbered).await;
@@ -93,13 +94,20 @@ impl Transactions {
         let numbered = numbered(request)?;
         let starts = request.generic.start_transaction == Some(true);
         check_concerns(request, starts)?;
+        let data = &service.data;
+        let concern = request.generic.read_concern.as_ref();
+        let at = match concern.and_then(|concern| concern.at_cluster_time) {
+            Some(time) => Some(data.snapshots.at(service, Some(time)).await?),
+            None => None,
+        };
         let slot = if starts {
-            self.start(data, numbered).await?
+            self.start(data, numbered, at.as_ref()).await?
         } else {
             self.open(data, numbered).await?
         };
         Ok(Scope::Joined(Joined {
-            untouched: starts,
+            // One that asked for its moment cannot have a later one.
+            untouched: starts && at.is_none(),
             slot,
             succeeded: false,
         }))
@@ -117,7 +125,12 @@ impl Transactions {
         }
     }
 
-    async fn start(&self, data: &Data, numbered: Numbered) -> Result<OwnedMutexGuard<Slot>> {
+    async fn start(
+        &self,
+        data: &Data,
+        numbered: Numbered,
+        at: Option<&At>,
+    ) -> Result<OwnedMutexGuard<Slot>> {
         self.forget_old();
         retry::prepare(data).await?;
         let number = numbered.number;
@@ -138,7 +151,10 @@ impl Transactions {
         // Whatever the session had open before ends here.
         *slot = Slot::default();
         let lifetime = Duration::from_secs(self.lifetime_seconds());
-        let transaction = data.store.open_transaction(lifetime).await?;
+        let transaction = match at {
+            Some(at) => data.store.open_transaction_at(&at.moment, lifetime),
+            None => data.store.open_transaction(lifetime).await?,
+        };
         *slot = Slot::open(number, transaction, timed);
         Ok(slot)
     }
@@ -301,9 +317,13 @@ async fn commit_open(
     {
         open.transaction.demand_sync();
     }
-    let recorded = retry::record_commit(data, &mut open.transaction, numbered).await;
-    if let Err(failure) = recorded {
-        return (State::Aborted, Err(failure.labelled(TRANSIENT)));
+    // One that only reads has nothing that could be lost or done twice; only another server that
+    // is asked again would not know how it ended.
+    if !open.transaction.is_read_only() || data.store.engine().capabilities().shared {
+        let recorded = retry::record_commit(data, &mut open.transaction, numbered).await;
+        if let Err(failure) = recorded {
+            return (State::Aborted, Err(failure.labelled(TRANSIENT)));
+        }
     }
     match open.transaction.commit().await {
         Ok(committed) => {

@@ -134,6 +134,16 @@ pub(crate) async fn find(store: &Store, container: &ContainerName) -> Result<Tab
     Ok(TableRecord::read(&container.definition.schema)?)
 }
 
+/// What was provisioned for a table.
+pub(crate) async fn throughput(
+    store: &Store,
+    container: &ContainerName,
+) -> Result<Option<Throughput>> {
+    let mut transaction = store.begin().await?;
+    let container = transaction.container(container).await?;
+    Ok(Throughput::of(&container.definition))
+}
+
 /// Deletes a table with all its entities.
 pub(crate) async fn delete(store: &Store, container: &ContainerName) -> Result<()> {
     match store.drop_container(container).await {

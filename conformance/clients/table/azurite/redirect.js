@@ -12,6 +12,7 @@ const [host, port] = process.env.TESSERA_TARGET.split(/:(?=\d+$)/);
 
 class Redirect {
   constructor(https) {
+    this.config = ADDRESS;
     this.sockets = new Set();
     const pass = (client) => {
       const server = net.connect({ host, port: Number(port) });

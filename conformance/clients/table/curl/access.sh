@@ -19,8 +19,7 @@ walk_keys() {
         check "$scheme" 200 -- ask_with_key "$scheme" "$key" "${get[@]}"
         check "$scheme with comp" "$of_storage" \
             -- ask_with_key "$scheme" "$key" GET "/$table?comp=acl"
-        check "$scheme with a wrong key is refused" 403 \
-            'x-ms-error-code:^AuthenticationFailed$' \
+        check "$scheme with a wrong key is refused" 403 code=AuthenticationFailed \
             -- ask_with_key "$scheme" "$wrong" "${get[@]}"
     done
     check 'nothing is refused' '401|403' x-ms-error-code:. -- ask_as '' "${get[@]}"
@@ -35,7 +34,7 @@ walk_keys() {
             code=InvalidAuthenticationInfo \
             -- ask_as '' "${get[@]}" -H "Authorization: Bearer ${token/./.e}"
     fi
-    check 'a refusal in JSON' 403 code=AuthenticationFailed \
+    check 'a refusal in JSON' 403 '~^\{"odata.error":\{"code":"' \
         -- ask_with_key SharedKeyLite "$wrong" "${get[@]}"
 }
 

@@ -1,13 +1,17 @@
 # What an answer must be.
 # shellcheck shell=bash
 
+# Refusals with another code than the service's, or in another form, each a line.
+other_codes=''
+
 # check NAME EXPECTATION... -- METHOD PATH [CURL OPTION...]
 # check NAME EXPECTATION... -- COMMAND...
 #
 # Asks, or runs a command that does, and compares the answer with every expectation:
 #
 #   404            the status; 401|403 for either
-#   code=A|B       a refusal in JSON with one of these codes, the same in its header
+#   code=A|B       a refusal in JSON with one of these codes, the same in its header: that all
+#                  refusals have them is a case of its own, at the end
 #   Name:REGEX     this header, with a value that matches; "Name:-" for none
 #   ~REGEX         the body matches
 #   !~REGEX        the body does not match
@@ -26,6 +30,10 @@ check() {
     local expectation
     for expectation in "${expectations[@]}"; do
         meets "$expectation" && continue
+        if [[ $expectation == code=* || $expectation == x-ms-error-code:* ]]; then
+            other_codes+="$area: $name: expected $expectation, got $(shown_answer)"$'\n'
+            continue
+        fi
         fail "$name" "expected $expectation, got $(shown_answer)"
         return
     done
@@ -51,6 +59,11 @@ is_refused_with() {
     [[ "|$1|" == *"|$code|"* ]] && [ -n "$code" ] &&
         [[ $(header Content-Type) == *application/json* ]] &&
         [[ $body == '{"odata.error":{"code":"'"$code"'","message":{"lang":"'* ]]
+}
+
+# A case for the codes of all refusals.
+check_codes() {
+    verdict 'every refusal has its code' '' "$other_codes"
 }
 
 shown_answer() {

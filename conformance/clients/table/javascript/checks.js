@@ -3,6 +3,8 @@
 
 const { inspect } = require("node:util");
 
+const { Report } = require("../../report");
+
 // A refusal of the service. Several codes mean: any one of them is right.
 class Refused {
   constructor(status, ...codes) {
@@ -27,12 +29,18 @@ class Refused {
   }
 
   matches(actual) {
+    return this.isLike(actual) && this.hasCodeOf(actual);
+  }
+
+  // Whether that refuses the same, with whatever code.
+  isLike(actual) {
     return (
-      actual instanceof Refused &&
-      actual.status === this.status &&
-      actual.index === this.index &&
-      this.codes.some((code) => actual.codes.includes(code))
+      actual instanceof Refused && actual.status === this.status && actual.index === this.index
     );
+  }
+
+  hasCodeOf(actual) {
+    return this.codes.some((code) => actual.codes.includes(code));
   }
 
   [inspect.custom]() {
@@ -50,4 +58,29 @@ async function outcome(action) {
   }
 }
 
-module.exports = { Refused, outcome };
+// Whether something is refused is one case each; that all refusals have the service's codes is one
+// more, at the end: a server with codes of its own differs in one thing.
+class RefusalReport extends Report {
+  #otherCodes = [];
+
+  constructor() {
+    super(outcome);
+  }
+
+  verdict(name, expected, actual) {
+    if (!(expected instanceof Refused && expected.isLike(actual))) {
+      super.verdict(name, expected, actual);
+      return;
+    }
+    if (!expected.hasCodeOf(actual)) {
+      this.#otherCodes.push(`${this.area}: ${name}: ${inspect(expected)}, got ${inspect(actual)}`);
+    }
+    super.verdict(name, expected, expected);
+  }
+
+  checkCodes() {
+    this.verdict("every refusal has its code", [], this.#otherCodes);
+  }
+}
+
+module.exports = { RefusalReport, Refused, outcome };

@@ -12,9 +12,8 @@ const { parseArgs } = require("node:util");
 // The SDK looks for it here, and Node 18 does not put it here.
 globalThis.crypto ??= webcrypto;
 
-const { Report } = require("../../report");
 const { Account } = require("./account");
-const { outcome } = require("./checks");
+const { RefusalReport } = require("./checks");
 
 const PARTS = {
   tables: require("./tables"),
@@ -41,11 +40,12 @@ async function main() {
     return 2;
   }
   const account = new Account(positionals[0], values);
-  const report = new Report(outcome);
+  const report = new RefusalReport();
   try {
     await report.parts(PARTS, ({ walk }) => walk(account, report));
     report.area = "answers";
     account.answers.check(report, values.cosmos);
+    report.checkCodes();
   } finally {
     await account.cleanUp();
   }

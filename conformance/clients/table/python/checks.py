@@ -2,6 +2,8 @@
 
 from azure.core.exceptions import HttpResponseError
 
+from report import Report
+
 
 class Refused:
     """A refusal of the service. Several codes mean: any one of them is right."""
@@ -12,12 +14,18 @@ class Refused:
         self.index = index
 
     def __eq__(self, other):
+        return self.is_like(other) and self.has_code_of(other)
+
+    def is_like(self, other):
+        """Whether that refuses the same, with whatever code."""
         return (
             isinstance(other, Refused)
             and self.status == other.status
             and self.index == other.index
-            and bool(set(self.codes) & set(other.codes))
         )
+
+    def has_code_of(self, other):
+        return bool(set(self.codes) & set(other.codes))
 
     def __repr__(self):
         at = "" if self.index is None else f" at operation {self.index}"
@@ -40,3 +48,22 @@ def outcome(action):
         return Refused.of(error)
     except ValueError:
         return ValueError
+
+
+class RefusalReport(Report):
+    """Whether something is refused is one case each; that all refusals have the service's codes is
+    one more, at the end: a server with codes of its own differs in one thing."""
+
+    def __init__(self):
+        super().__init__(outcome)
+        self.other_codes = []
+
+    def verdict(self, name, expected, actual):
+        if isinstance(expected, Refused) and expected.is_like(actual):
+            if not expected.has_code_of(actual):
+                self.other_codes.append(f"{self.area}: {name}: {expected!r}, got {actual!r}")
+            actual = expected
+        super().verdict(name, expected, actual)
+
+    def check_codes(self):
+        self.verdict("every refusal has its code", [], self.other_codes)

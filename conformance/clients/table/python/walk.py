@@ -18,8 +18,7 @@ import tables
 import transactions
 import validation
 from account import Account
-from checks import outcome
-from report import Report
+from checks import RefusalReport
 
 PARTS = [tables, entities, properties, queries, transactions, validation, access, service]
 
@@ -32,11 +31,12 @@ def main():
     parser.add_argument("--token", help="a file with a bearer token that the server takes")
     options = parser.parse_args()
 
-    account, report = Account(options), Report(outcome)
+    account, report = Account(options), RefusalReport()
     try:
         report.parts(PARTS, account)
         report.area = "answers"
         account.answers.check(report, options.cosmos)
+        report.check_codes()
     finally:
         account.clean_up()
     sys.exit(0 if report.finish() else 1)

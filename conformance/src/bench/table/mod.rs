@@ -54,23 +54,30 @@ pub(crate) async fn run(report: &mut Report, scale: &Scale) -> Result<(), Failur
         Subject::tessera("table", data.path())?,
         requests::dialect(TABLE),
     );
-    let azurite = Target::new(Subject::peer(Peer::azurite()?), requests::dialect(TABLE));
-    for target in [&ours, &azurite] {
-        pages::create(target.subject.address, TABLE).await?;
-        target.fill().await?;
-    }
-    azurite.warm_up(scale).await?;
+    pages::create(ours.subject.address, TABLE).await?;
+    ours.fill().await?;
     ours.subject.quiet().await?;
-    workload::points(report, SUITE, (&ours, Some(&azurite)), ROWS, scale).await?;
+    let azurite = workload::if_there(SUITE, "Azurite", azurite(scale).await)?;
+    let targets = (&ours, azurite.as_ref());
+    workload::points(report, SUITE, targets, ROWS, scale).await?;
     if scale.wants(INSERT) {
         beside_core(report, scale)?;
     }
-    ycsb::shapes(report, SUITE, (&ours, Some(&azurite)), scale).await?;
+    ycsb::shapes(report, SUITE, targets, scale).await?;
     drop(azurite);
     match scale.wants(PAGES) {
         true => pages(report, &ours.subject, scale).await,
         false => Ok(()),
     }
+}
+
+/// The peer, where npm can bring it.
+async fn azurite(scale: &Scale) -> Result<Target, Failure> {
+    let target = Target::new(Subject::peer(Peer::azurite()?), requests::dialect(TABLE));
+    pages::create(target.subject.address, TABLE).await?;
+    target.fill().await?;
+    target.warm_up(scale).await?;
+    Ok(target)
 }
 
 const PAGES: &str = "pages of a large table beside those of a small one";

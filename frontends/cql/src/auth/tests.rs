@@ -255,3 +255,20 @@ async fn hashes_that_cassandra_made_log_in() {
         assert_eq!(root.refused(text).await, words, "{text}");
     }
 }
+
+#[tokio::test]
+async fn a_dropped_keyspace_leaves_no_permissions_behind() {
+    let (root, _) = testers().await;
+    let with = "WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}";
+    root.ok(&[
+        &format!("CREATE KEYSPACE gone {with}"),
+        "CREATE TABLE gone.t (k int PRIMARY KEY)",
+        "GRANT SELECT ON gone.t TO bob",
+        "GRANT EXECUTE ON ALL FUNCTIONS IN KEYSPACE gone TO bob",
+        "DROP KEYSPACE gone",
+    ])
+    .await;
+    let roles = root.service.roles.all().await.unwrap();
+    let mut resources = roles.values().flat_map(|role| role.permissions.keys());
+    assert_eq!(resources.find(|resource| resource.contains("gone")), None);
+}

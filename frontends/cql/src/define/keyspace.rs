@@ -14,13 +14,14 @@ use crate::wire::{ChangeTarget, ChangeType};
 pub(super) async fn create(definer: &Definer<'_>, create: &CreateKeyspace) -> Done {
     let name = &create.name;
     check_name("Keyspace", name)?;
-    let keyspace = keyspace_options(name, None, &create.properties)?;
-    let throughput = throughput(&create.properties)?;
     if let Some(entry) = definer.catalog.find(name) {
         if create.if_not_exists {
             return nothing();
         }
-        check_own(entry)?;
+        if entry.is_system() {
+            let words = format!("System keyspace '{name}' is not user-modifiable");
+            return Err(CqlError::invalid(words).into());
+        }
         let exists = ErrorKind::AlreadyExists {
             keyspace: name.clone(),
             table: String::new(),
@@ -28,6 +29,8 @@ pub(super) async fn create(definer: &Definer<'_>, create: &CreateKeyspace) -> Do
         let words = format!("Cannot add existing keyspace \"{name}\"");
         return Err(CqlError::new(exists, words).into());
     }
+    let keyspace = keyspace_options(name, None, &create.properties)?;
+    let throughput = throughput(&create.properties)?;
     let bytes = encode_keyspace(&keyspace, &Types::new())?;
     let store = &definer.service.store;
     store.create_database(API, name, bytes.into()).await?;

@@ -19,6 +19,8 @@ use std::sync::Arc;
 
 use tessera_core::Error;
 
+pub(crate) use self::throughput::Throughputs;
+
 use crate::catalog::Catalog;
 use crate::error::{CqlError, ErrorKind, Result};
 use crate::failure::Failure;

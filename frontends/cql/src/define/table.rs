@@ -9,7 +9,7 @@ use super::throughput;
 use super::{Definer, Done, changed, nothing, nothing_there, refuse};
 use crate::error::{CqlError, Result};
 use crate::ids::time_uuid;
-use crate::schema::{self, AlteredTable, Table, alter_table, create_table};
+use crate::schema::{self, AlteredTable, Table, TableOptions, alter_table, create_table};
 use crate::statement::{
     AlterTable, CreateTable, Properties, PropertyValue, QualifiedName, Resource,
 };
@@ -19,6 +19,8 @@ use crate::wire::{ChangeTarget, ChangeType};
 pub(super) async fn create(definer: &Definer<'_>, create: &CreateTable) -> Done {
     let entry = definer.keyspace(&create.name)?;
     let name = &create.name.name;
+    // Options that cannot be are told of first.
+    TableOptions::default().with(&create.properties)?;
     if definer.is_there(entry, name, create.if_not_exists)? {
         return nothing();
     }

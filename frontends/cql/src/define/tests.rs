@@ -159,7 +159,7 @@ const REFUSED: &[(&str, &str)] = &[
     ),
     (
         "ALTER TYPE u ADD b int",
-        "Cannot add new field b of type int to user type u as the type is being used in \
+        "Cannot add new field b of type int to user type ks.u as the type is being used in \
              partition key by the following tables: ks.p",
     ),
     ("ALTER TYPE nope ADD b int", "Type ks.nope doesn't exist"),
@@ -324,6 +324,41 @@ async fn throughput_is_what_was_asked_for() {
         .refused("CREATE TABLE x (k int PRIMARY KEY) WITH cosmosdb_provisioned_throughput = 7")
         .await;
     assert!(refused.contains("multiple of 100"), "{refused}");
+}
+
+#[tokio::test]
+async fn throughput_is_described_whoever_set_it() {
+    let tester = tester(&[
+        "CREATE TABLE t (k int PRIMARY KEY) WITH cosmosdb_provisioned_throughput = 400",
+        "CREATE TABLE free (k int PRIMARY KEY)",
+        "ALTER KEYSPACE ks WITH cosmosdb_provisioned_throughput = 5000",
+    ])
+    .await;
+    let described = async |what: &str| {
+        let given = tester.ok(&[&format!("DESCRIBE {what}")]).await;
+        let ResultBody::Rows(rows) = given.body else {
+            panic!("no rows");
+        };
+        String::from_utf8(rows.cells()[3].clone().unwrap()).unwrap()
+    };
+    let keyspace = described("ONLY KEYSPACE ks").await;
+    assert!(keyspace.ends_with(" AND cosmosdb_provisioned_throughput = 5000;"));
+    assert!(
+        described("TABLE t")
+            .await
+            .contains("cosmosdb_provisioned_throughput = 400")
+    );
+    assert!(!described("TABLE free").await.contains("cosmosdb"));
+    let name = crate::catalog::container_name("ks", "t");
+    let autoscale = Some(Throughput::Autoscale(3_000));
+    let store = &tester.service.store;
+    store.provision(&name, autoscale).await.unwrap();
+    let table = described("TABLE t").await;
+    assert!(
+        table.contains("AND cosmosdb_autoscale_max_throughput = 3000"),
+        "{table}"
+    );
+    assert!(!table.contains("provisioned"), "{table}");
 }
 
 /// Two servers on one store: neither loses what the other changes at the same time.

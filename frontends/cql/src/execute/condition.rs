@@ -165,7 +165,11 @@ impl<'a> Scope<'a> {
         };
         match choice {
             Choice::One(expression) => Ok(vec![one(expression)?]),
-            Choice::Many(expressions) => expressions.iter().map(one).collect(),
+            // What is not given is none of them.
+            Choice::Many(expressions) => {
+                let given = expressions.iter().filter(|it| !self.is_unset(it));
+                given.map(one).collect()
+            }
             Choice::List(list) => {
                 let list = one(list)?
                     .ok_or_else(|| CqlError::invalid("Invalid null list in IN condition"))?;

@@ -142,7 +142,7 @@ async fn first_row(write: &Write, transaction: &mut Transaction) -> Done<Option<
         for item in &page.items {
             let stored = StoredRow::decode(&item.body).ok_or_else(damaged)?;
             let above = deletion_of(&record, item.locator.row_key.get(1..).unwrap_or_default());
-            if is_visible(&stored.row, above, write.stamp.now) {
+            if is_visible(write.table(), &stored.row, above, write.stamp.now) {
                 return Ok(Some(stored.clustering));
             }
         }
@@ -204,7 +204,12 @@ pub(super) async fn check(
             .insert(locator.row_key.clone(), found.values(line));
     }
     let has_row = line.is_some();
-    let has_statics = has_values(&record.statics, record.deletion, write.stamp.now);
+    let has_statics = has_values(
+        write.table(),
+        &record.statics,
+        record.deletion,
+        write.stamp.now,
+    );
     let line = line.or_else(|| has_statics.then(|| lens.statics(key, &record)));
     if has_statics && looks_at_statics(write) {
         found.statics = line.as_ref().map(|line| found.values(line));
@@ -262,7 +267,7 @@ async fn partition_exists(
         let stored = StoredRow::decode(&item.body);
         stored.is_some_and(|stored| {
             let above = deletion_of(record, clustering);
-            is_visible(&stored.row, above, write.stamp.now)
+            is_visible(write.table(), &stored.row, above, write.stamp.now)
         })
     };
     Ok(page.items.iter().any(is_row))

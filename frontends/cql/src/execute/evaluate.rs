@@ -118,6 +118,11 @@ impl<'a> Scope<'a> {
         }
     }
 
+    /// Whether null was given for a marker.
+    pub(super) fn is_null(&self, marker: usize) -> bool {
+        matches!(self.given.get(marker), Some(Given::Null) | None)
+    }
+
     /// The value of an expression; none if it is null.
     pub(super) fn evaluate(&self, expression: &'a Expression) -> Result<Evaluated<'a>> {
         match expression {
@@ -218,7 +223,10 @@ impl<'a> Scope<'a> {
                 }
                 serialize_tuple(&self.all(inner)?)
             }
-            Expression::Vector(inner, element) => serialize_vector(element, &self.elements(inner)?),
+            Expression::Vector(inner, element) => {
+                let parts = inner.iter().map(|inner| self.part_of(inner, "vectors"));
+                serialize_vector(element, &parts.collect::<Result<Vec<_>>>()?)
+            }
             Expression::Field(of, place) => return self.field(of, *place),
             Expression::Element(of, key) => return self.element_of(of, key),
             Expression::Slice(of, from, to) => {
@@ -233,13 +241,17 @@ impl<'a> Scope<'a> {
     }
 
     fn element(&self, inner: &'a Expression) -> Result<Cow<'a, [u8]>> {
+        self.part_of(inner, "collections")
+    }
+
+    fn part_of(&self, inner: &'a Expression, of: &str) -> Result<Cow<'a, [u8]>> {
         if self.is_unset(inner) {
-            return Err(CqlError::invalid(
-                "unset value is not supported inside collections",
-            ));
+            return Err(CqlError::invalid(format!(
+                "unset value is not supported inside {of}"
+            )));
         }
-        self.evaluate(inner)?
-            .ok_or_else(|| CqlError::invalid("null is not supported inside collections"))
+        let none = || CqlError::invalid(format!("null is not supported inside {of}"));
+        self.evaluate(inner)?.ok_or_else(none)
     }
 
     fn field(&self, of: &'a Typed, place: usize) -> Result<Evaluated<'a>> {

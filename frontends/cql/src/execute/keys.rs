@@ -136,6 +136,19 @@ impl<'a> Scope<'a> {
         self.evaluate(what)?.ok_or_else(|| no_value(name, false))
     }
 
+    /// Refuses null and unset where rows are asked for a value.
+    pub(super) fn must_be_given(&self, value: &Expression, what: &str, name: &str) -> Result<()> {
+        let missing = match value {
+            _ if self.is_unset(value) => "unset",
+            Expression::Null => "null",
+            Expression::Marker(index) if self.is_null(*index) => "null",
+            _ => return Ok(()),
+        };
+        Err(CqlError::invalid(format!(
+            "Unsupported {missing} {what} for column {name}"
+        )))
+    }
+
     /// The values that a choice leaves, sorted and each once.
     pub(super) fn chosen(&self, choice: &'a Choice, column: &Column) -> Result<Vec<Cow<'a, [u8]>>> {
         let name = &column.name;

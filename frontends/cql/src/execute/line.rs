@@ -40,7 +40,7 @@ impl<'a> Lens<'a> {
         deletion: Deletion,
     ) -> Option<Line<'a>> {
         let deletion = deletion.max(stored.row.deletion);
-        if !is_visible(&stored.row, deletion, self.now) {
+        if !is_visible(self.table, &stored.row, deletion, self.now) {
             return None;
         }
         let mut line = self.statics(key, record);
@@ -86,36 +86,40 @@ impl<'a> Lens<'a> {
 }
 
 /// Whether a row is there at this second.
-pub(super) fn is_visible(row: &Row, deletion: Deletion, now: i64) -> bool {
+pub(super) fn is_visible(table: &Table, row: &Row, deletion: Deletion, now: i64) -> bool {
     let deletion = deletion.max(row.deletion);
     row.liveness
         .is_some_and(|liveness| liveness.is_visible(deletion, now))
-        || has_values(row, deletion, now)
+        || has_values(table, row, deletion, now)
 }
 
-/// Whether any cell of a row has a value at this second.
-pub(super) fn has_values(row: &Row, deletion: Deletion, now: i64) -> bool {
+/// Whether any cell of a row has a value at this second, in a column that there still is.
+pub(super) fn has_values(table: &Table, row: &Row, deletion: Deletion, now: i64) -> bool {
     let deletion = deletion.max(row.deletion);
-    row.columns.values().any(|content| match content {
-        Content::Simple(cell) => cell.visible(deletion, now).is_some(),
-        Content::Complex {
-            deletion: own,
-            cells,
-        } => {
-            let deletion = deletion.max(*own);
-            cells
-                .values()
-                .any(|cell| cell.visible(deletion, now).is_some())
+    let is_there = |number| table.columns.iter().any(|column| column.number == number);
+    row.columns.iter().any(|(number, content)| {
+        let deletion = match table.dropped.is_empty() {
+            true => deletion,
+            false if !is_there(*number) => return false,
+            false => deletion.max(dropped(table, *number)),
+        };
+        match content {
+            Content::Simple(cell) => cell.visible(deletion, now).is_some(),
+            Content::Complex {
+                deletion: own,
+                cells,
+            } => {
+                let deletion = deletion.max(*own);
+                let mut cells = cells.values();
+                cells.any(|cell| cell.visible(deletion, now).is_some())
+            }
         }
     })
 }
 
 /// The deletion that dropping a column of this number was, if it was added again.
-fn dropped(table: &Table, column: &Column) -> Deletion {
-    let dropped = table
-        .dropped
-        .iter()
-        .filter(|(old, _)| old.number == column.number);
+fn dropped(table: &Table, number: u32) -> Deletion {
+    let dropped = table.dropped.iter().filter(|(old, _)| old.number == number);
     let latest = dropped.map(|(_, timestamp)| *timestamp).max();
     latest.map_or(Deletion::NONE, |timestamp| Deletion { timestamp, at: 0 })
 }
@@ -129,7 +133,7 @@ pub(super) fn value_of<'a>(
     now: i64,
 ) -> Evaluated<'a> {
     let content = row.columns.get(&column.number)?;
-    let deletion = deletion.max(dropped(table, column));
+    let deletion = deletion.max(dropped(table, column.number));
     match content {
         Content::Simple(cell) => cell.visible(deletion, now).map(Cow::Borrowed),
         Content::Complex {
@@ -205,7 +209,9 @@ impl<'a> Scope<'a> {
         let Some((row, deletion)) = source else {
             return Ok(None);
         };
-        let deletion = deletion.max(row.deletion).max(dropped(self.table, column));
+        let deletion = deletion
+            .max(row.deletion)
+            .max(dropped(self.table, column.number));
         let time = |cell: &Cell| self.cell_time(what, cell);
         match row.columns.get(&column.number) {
             None => Ok(None),

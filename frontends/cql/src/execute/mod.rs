@@ -14,6 +14,7 @@ mod condition;
 mod conditional;
 mod evaluate;
 mod filter;
+mod index_reader;
 mod indexed;
 mod keys;
 #[cfg(test)]
@@ -23,6 +24,8 @@ mod model;
 mod modify;
 mod paging;
 mod partition;
+#[cfg(test)]
+mod peer_tests;
 #[cfg(test)]
 mod properties;
 mod reader;

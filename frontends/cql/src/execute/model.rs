@@ -12,7 +12,7 @@ use tessera_core::model::{IndexEntry, Model, ScalarRef, bounded_value, hexadecim
 use tessera_core::{Error, Result};
 
 use super::keys::{RECORD_KEY, key_components};
-use super::line::{is_visible, value_of};
+use super::line::{has_values, is_visible, value_of};
 use crate::error::CqlError;
 use crate::row::{Deletion, PartitionRecord, Row, StoredRow};
 use crate::schema::{Column, ColumnKind, Index, Relation, Table};
@@ -133,7 +133,7 @@ impl Model for CqlModel {
         }
         let table = self.table(definition)?;
         let stored = StoredRow::decode(&item.body).ok_or_else(damaged)?;
-        if !is_visible(&stored.row, Deletion::NONE, BEFORE_ALL) {
+        if !is_visible(&table, &stored.row, Deletion::NONE, BEFORE_ALL) {
             return Ok(false);
         }
         let components = key_components(&item.locator.partition_key, table.partition_key().count());
@@ -178,10 +178,13 @@ fn damaged() -> Error {
 /// The values that an index has of an item.
 fn values(table: &Table, column: &Column, index: &Index, item: &Item) -> Result<Vec<Vec<u8>>> {
     if item.locator.row_key == RECORD_KEY {
+        let record = PartitionRecord::decode(&item.body).ok_or_else(damaged)?;
+        if column.kind == ColumnKind::PartitionKey {
+            return Ok(of_partition(table, column, index, (&record, item)));
+        }
         if column.kind != ColumnKind::Static {
             return Ok(Vec::new());
         }
-        let record = PartitionRecord::decode(&item.body).ok_or_else(damaged)?;
         return Ok(of_cells(
             table,
             column,
@@ -203,7 +206,7 @@ fn values(table: &Table, column: &Column, index: &Index, item: &Item) -> Result<
     if !column.is_key() {
         return Ok(of_cells(table, column, index, &stored.row, Deletion::NONE));
     }
-    if !is_visible(&stored.row, Deletion::NONE, BEFORE_ALL) {
+    if !is_visible(table, &stored.row, Deletion::NONE, BEFORE_ALL) {
         return Ok(Vec::new());
     }
     let components = key_components(&item.locator.partition_key, keys);
@@ -212,6 +215,24 @@ fn values(table: &Table, column: &Column, index: &Index, item: &Item) -> Result<
         None => stored.clustering.get(place - keys).map(Vec::as_slice),
     };
     Ok(value.map_or_else(Vec::new, |value| of_value(column, index, value)))
+}
+
+/// The value of a column of the partition key, if the partition has static cells: it may be all
+/// that there is of the partition.
+fn of_partition(
+    table: &Table,
+    column: &Column,
+    index: &Index,
+    (record, item): (&PartitionRecord, &Item),
+) -> Vec<Vec<u8>> {
+    if !has_values(table, &record.statics, record.deletion, BEFORE_ALL) {
+        return Vec::new();
+    }
+    let mut keys = table.partition_key();
+    let place = keys.position(|key| key.name == column.name);
+    let components = key_components(&item.locator.partition_key, table.partition_key().count());
+    let value = place.and_then(|place| components.get(place).copied());
+    value.map_or_else(Vec::new, |value| of_value(column, index, value))
 }
 
 fn of_cells(

@@ -1,6 +1,6 @@
 //! Reads partitions and rows in order, and hands the rows that are there to whoever asked.
 
-use std::ops::{Bound, RangeInclusive};
+use std::ops::Bound;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -9,7 +9,7 @@ use tessera_core::continuation::Continuation;
 use tessera_core::hash::murmur3;
 use tessera_core::item::Item;
 use tessera_core::locator::Locator;
-use tessera_core::reading::{IndexSpan, PageRequest, Span};
+use tessera_core::reading::{PageRequest, Span};
 use tessera_core::transaction::Transaction;
 
 use super::keys::{BEHIND_ROWS, RECORD_KEY, row_key};
@@ -18,7 +18,7 @@ use crate::error::{CqlError, ErrorKind, Result};
 use crate::row::{Deletion, KeyRange, PartitionRecord, StoredRow};
 
 /// Items that one step of a scan looks at, at most.
-const STEP: usize = 500;
+pub(super) const STEP: usize = 500;
 
 /// What to do after a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -73,6 +73,23 @@ pub(super) struct Slice<'s> {
     pub(super) is_reversed: bool,
     /// The row key behind which it goes on.
     pub(super) after: Option<&'s Bytes>,
+}
+
+impl<'s> Slice<'s> {
+    /// All rows of a partition, behind this one if there is one.
+    pub(super) fn whole(key: &'s Bytes, after: Option<&'s Bytes>) -> Self {
+        const ALL: &[KeyRange] = &[KeyRange {
+            start: Vec::new(),
+            end: None,
+        }];
+        Self {
+            key,
+            ranges: ALL,
+            is_whole: false,
+            is_reversed: false,
+            after,
+        }
+    }
 }
 
 impl Reader<'_> {
@@ -141,7 +158,7 @@ impl Reader<'_> {
         Ok(Flow::More)
     }
 
-    async fn one_row(
+    pub(super) async fn one_row(
         &mut self,
         token: i64,
         key: &Bytes,
@@ -247,7 +264,7 @@ impl Reader<'_> {
         let statics = &current.record.statics;
         let deletion = current.record.deletion;
         let is_wanted = self.shows_statics && !current.has_rows && !current.is_done;
-        if !is_wanted || !has_values(statics, deletion, self.lens.now) {
+        if !is_wanted || !has_values(self.lens.table, statics, deletion, self.lens.now) {
             return Ok(Flow::More);
         }
         let line = self.lens.statics(&current.key, &current.record);
@@ -349,78 +366,6 @@ impl Reader<'_> {
         current.is_done = flow == Flow::NextPartition;
         Ok(flow)
     }
-
-    /// Reads the rows that an index has under one value. `start` is where a page of the index
-    /// began; rows up to `after` were given before. Only those in the range of tokens are wanted.
-    pub(super) async fn indexed(
-        &mut self,
-        (span, tokens): (&IndexSpan, &RangeInclusive<i64>),
-        start: Option<Continuation>,
-        after: Option<(&Bytes, &Bytes)>,
-        sink: &mut dyn IndexSink,
-    ) -> Result<()> {
-        let after = after.map(|(partition, row)| Locator::murmur3(partition.clone(), row.clone()));
-        let mut continuation = start;
-        loop {
-            sink.begin_page(continuation.as_ref());
-            let request = PageRequest {
-                max_items: self.most.clamp(1, STEP),
-                continuation: continuation.take(),
-                ..PageRequest::default()
-            };
-            let page = self
-                .transaction
-                .scan_index(&self.container, span, &request)
-                .await?;
-            for hit in page.hits {
-                if !tokens.contains(&hit.locator.token) {
-                    continue;
-                }
-                let is_static = hit.locator.row_key == RECORD_KEY;
-                let mut behind = None;
-                if let Some(after) = &after {
-                    let is_same = after.partition_key == hit.locator.partition_key;
-                    if is_static && is_same {
-                        behind = Some(&after.row_key);
-                    } else if hit.locator <= *after {
-                        continue;
-                    }
-                }
-                let key = &hit.locator.partition_key;
-                let token = hit.locator.token;
-                let flow = if is_static {
-                    let whole = [KeyRange {
-                        start: Vec::new(),
-                        end: None,
-                    }];
-                    let slice = Slice {
-                        key,
-                        ranges: &whole,
-                        is_whole: false,
-                        is_reversed: false,
-                        after: behind,
-                    };
-                    self.partition(&slice, sink.rows()).await?
-                } else {
-                    let row = hit.locator.row_key.clone();
-                    self.one_row(token, key, row, sink.rows()).await?
-                };
-                if flow == Flow::Stop {
-                    return Ok(());
-                }
-            }
-            match page.continuation {
-                None => return Ok(()),
-                next => continuation = next,
-            }
-        }
-    }
-}
-
-/// Takes the rows that an index finds, and remembers where its pages begin.
-pub(super) trait IndexSink: Send {
-    fn begin_page(&mut self, start: Option<&Continuation>);
-    fn rows(&mut self) -> &mut dyn Sink;
 }
 
 pub(super) fn damaged() -> CqlError {

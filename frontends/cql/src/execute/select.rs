@@ -10,18 +10,21 @@ use tessera_core::reading::IndexSpan;
 
 use super::collect::{Collector, Limits};
 use super::evaluate::{Scope, bind};
+use super::index_reader::{IndexSink, LookedUp};
 use super::indexed::check_wanted;
 use super::line::{Lens, Line};
 use super::model::index_value;
 use super::paging::PagingState;
-use super::reader::{Flow, IndexSink, Place as RowPlace, Reader, Sink, Slice};
+use super::reader::{Flow, Place as RowPlace, Reader, Sink, Slice};
 use super::{Answer, Context, Outcome, now_of};
 use crate::catalog::Place;
 use crate::error::{Answers, CqlError, ErrorKind, Result};
 use crate::failure::Failure;
 use crate::plan::{
-    Choice, ClusteringTest, Expression, Filter, Partitions, Plan, Select, Test, TokenRange,
+    Choice, ClusteringStep, ClusteringTest, Expression, Filter, Partitions, Plan, Select, Test,
+    TokenRange,
 };
+use crate::schema::{Column, Table};
 use crate::system;
 use crate::wire::Consistency;
 
@@ -96,13 +99,41 @@ fn warnings(select: &Select) -> Vec<String> {
 
 /// Refuses what rows cannot be asked for, also where there are none.
 fn check_filters(select: &Select, scope: &Scope<'_>) -> Result<()> {
+    let table = select.table();
     for filter in &select.route.filters {
-        if filter.values().iter().any(|value| scope.is_unset(value)) {
-            let column = select.table().columns.get(filter.column);
-            let name = column.map_or("", |column| column.name.as_str());
-            return Err(CqlError::invalid(format!(
-                "Invalid unset value for column {name}"
-            )));
+        let column = table.columns.get(filter.column);
+        let name = column.map_or("", |column| column.name.as_str());
+        if let Test::Together(step) = &filter.test {
+            check_together(table, step, scope)?;
+            continue;
+        }
+        if let Test::Entry(key, _, value) = &filter.test {
+            scope.must_be_given(key, "map key", name)?;
+            scope.must_be_given(value, "map value", name)?;
+            continue;
+        }
+        for value in filter.values() {
+            scope.must_be_given(value, "value", name)?;
+        }
+    }
+    Ok(())
+}
+
+/// Refuses values of several columns together that are not given, or too long for an index.
+fn check_together(table: &Table, step: &ClusteringStep, scope: &Scope<'_>) -> Result<()> {
+    let columns: Vec<&Column> = table
+        .clustering()
+        .skip(step.start)
+        .take(step.count)
+        .collect();
+    let is_indexed = |column: &Column| {
+        let mut indexes = table.indexes.iter();
+        indexes.any(|index| index.column == column.name)
+    };
+    let scope = Scope { ..*scope };
+    for values in scope.tuples(&step.test, &columns)? {
+        for (value, _) in values.iter().zip(&columns).filter(|(_, it)| is_indexed(it)) {
+            check_wanted(value)?;
         }
     }
     Ok(())
@@ -226,9 +257,14 @@ async fn read_indexed(
         .map(|state| &state.index)
         .filter(|start| !start.is_empty());
     let start = start.map(|start| Continuation::decode(start)).transpose()?;
-    reader
-        .indexed((&span, tokens), start, place, collector)
-        .await
+    let filter = select.route.filters.get(*filter);
+    let keys = select.table().partition_key().count();
+    let looked_up = LookedUp {
+        span: &span,
+        is_of_key: filter.is_some_and(|filter| filter.column < keys),
+        tokens,
+    };
+    reader.indexed(&looked_up, start, place, collector).await
 }
 
 /// An index that is being built, and so does not find everything.

@@ -27,7 +27,7 @@ async fn ask_with(tester: &Tester, statement: &str, parameters: Parameters<'_>) 
     }
 }
 
-async fn bound(tester: &Tester, statement: &str, values: Vec<Value<'_>>) -> String {
+pub(super) async fn bound(tester: &Tester, statement: &str, values: Vec<Value<'_>>) -> String {
     let parameters = Parameters {
         values,
         ..Parameters::new(Consistency::One)

@@ -82,7 +82,7 @@ impl Views<'_> {
             return Ok(None);
         };
         let deletion = above.max(stored.row.deletion);
-        if !is_visible(&stored.row, deletion, self.now) {
+        if !is_visible(self.base, &stored.row, deletion, self.now) {
             return Ok(None);
         }
         let needed = vec![true; self.base.columns.len()];

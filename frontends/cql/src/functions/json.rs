@@ -262,6 +262,12 @@ fn native_value(native: Native, json: &Json) -> Result<Vec<u8>> {
         (Blob, None) => return expected(what, json),
         _ => text.as_str(),
     };
+    if text.is_empty() && matches!(native, Varint | Decimal) {
+        let name = native.name();
+        return refuse(format!(
+            "Value '' is not a valid representation of a {name} value"
+        ));
+    }
     if matches!(json, Json::Number(_)) && parse_native(native, text).is_err() {
         return refuse(format!(
             "Expected {what}, but got a {}: {text}",

@@ -5,9 +5,9 @@ use nom::Parser;
 use super::access::{alter_role, alter_user};
 use super::creation::{one_or_list, renames};
 use super::mistake::{Read, no_choice};
-use super::name::{data_type, integer, keyspace_name, name, table_name, type_name};
+use super::name::{data_type, defined_name, integer, keyspace_name, name, table_name, type_name};
 use super::property::properties;
-use super::table::{column, defined_name, mask};
+use super::table::{column, mask};
 use super::tokens::{
     Rule, Tokens, after_keyword, choose, if_exists, if_not_exists, keyword, keywords,
 };

@@ -6,12 +6,12 @@ use super::access::{create_role, create_user};
 use super::lexer::TokenKind;
 use super::mistake::{Read, expected, no_choice};
 use super::name::{
-    data_type, function_name, index_name, keyspace_name, name, table_name, type_name,
+    data_type, defined_name, function_name, index_name, keyspace_name, name, table_name, type_name,
 };
 use super::property::properties;
 use super::relation::relations;
 use super::selector::selection;
-use super::table::{create_table, defined_name, primary_key, table_options};
+use super::table::{create_table, primary_key, table_options};
 use super::term::term;
 use super::tokens::{
     Rule, Tokens, after_keyword, choose, has_keywords, if_not_exists, keyword, keywords, list,

@@ -42,6 +42,18 @@ pub(super) fn name(input: Tokens<'_>) -> Read<'_, String> {
     }
 }
 
+/// A name that something can be defined with: not the empty one.
+pub(super) fn defined_name(input: Tokens<'_>) -> Read<'_, String> {
+    let is_empty = input
+        .ahead(0)
+        .is_some_and(|token| token.kind == TokenKind::QuotedName && token.text.is_empty());
+    if is_empty {
+        no_choice(input)
+    } else {
+        name(input)
+    }
+}
+
 /// Whether a name begins so many places ahead.
 pub(super) fn is_name(input: Tokens<'_>, places: usize) -> bool {
     input
@@ -57,7 +69,7 @@ fn fixed_name<'t>(input: Tokens<'t>, what: &str) -> Read<'t, String> {
             format!("Bind variables cannot be used for {what} names"),
         );
     }
-    name(input)
+    defined_name(input)
 }
 
 pub(super) fn keyspace_name(input: Tokens<'_>) -> Read<'_, String> {

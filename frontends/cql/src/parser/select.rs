@@ -155,7 +155,7 @@ mod tests {
     fn selectors_of_every_kind_are_read() {
         for (text, expected) in [
             ("count(*)", "CountRows"),
-            ("COUNT(1)", "Function"),
+            ("COUNT(1)", "CountRows"),
             ("writetime(a)", "ColumnTime"),
             ("maxwritetime(a[1])", "ColumnTime"),
             ("ttl(a.b)", "ColumnTime"),

@@ -123,7 +123,10 @@ fn simple(input: Tokens<'_>) -> Read<'_, Selector> {
 }
 
 fn function(input: Tokens<'_>) -> Read<'_, Selector> {
-    if input.is_keyword("count") && input.is_symbol_ahead(2, "*") {
+    // One of each row is as good as the row.
+    let is_one = input.ahead(2).is_some_and(|token| token.text == "1");
+    let is_of_rows = input.is_symbol_ahead(2, "*") || is_one && input.is_symbol_ahead(3, ")");
+    if input.is_keyword("count") && is_of_rows {
         let (input, ()) = symbol(")").parse(input.skip(3))?;
         return Ok((input, Selector::CountRows));
     }

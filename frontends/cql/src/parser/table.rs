@@ -2,9 +2,8 @@
 
 use nom::Parser;
 
-use super::lexer::TokenKind;
 use super::mistake::{Read, no_choice};
-use super::name::{data_type, function_name, name, table_name};
+use super::name::{data_type, defined_name, function_name, name, table_name};
 use super::property::{property, refuse_repeated};
 use super::term::term;
 use super::tokens::{
@@ -93,18 +92,6 @@ pub(super) fn column(input: Tokens<'_>) -> Read<'_, ColumnDefinition> {
             mask,
         },
     ))
-}
-
-/// A name that something can be defined with: not the empty one.
-pub(super) fn defined_name(input: Tokens<'_>) -> Read<'_, String> {
-    let is_empty = input
-        .ahead(0)
-        .is_some_and(|token| token.kind == TokenKind::QuotedName && token.text.is_empty());
-    if is_empty {
-        no_choice(input)
-    } else {
-        name(input)
-    }
 }
 
 pub(super) fn mask(input: Tokens<'_>) -> Read<'_, Mask> {

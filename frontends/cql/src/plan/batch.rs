@@ -78,11 +78,11 @@ pub(crate) fn check_batch(
         BatchType::Counter if counters < modifications.len() => {
             return refuse("Cannot include non-counter statement in a counter batch");
         }
+        _ if counters > 0 && counters < modifications.len() => {
+            return refuse("Counter and non-counter mutations cannot exist in the same batch");
+        }
         BatchType::Logged if counters > 0 => {
             return refuse("Cannot include a counter statement in a logged batch");
-        }
-        BatchType::Unlogged if counters > 0 && counters < modifications.len() => {
-            return refuse("Counter and non-counter mutations cannot exist in the same batch");
         }
         _ => {}
     }

@@ -1,8 +1,9 @@
 //! Lists, sets, maps, tuples, vectors and user types that are written out.
 
 use super::expression::{Expression, Typed};
-use super::typing::{Planner, Receiver};
+use super::typing::{Planner, Receiver, cannot_infer};
 use crate::error::{CqlError, Result};
+use crate::functions::constant_fits;
 use crate::statement::Selector;
 use crate::types::{DataType, UserType};
 
@@ -135,6 +136,12 @@ impl Planner<'_> {
                     definition.name
                 )));
             };
+            if !may_be(value, data_type) {
+                return Err(CqlError::invalid(format!(
+                    "Invalid user type literal for {}: field {name} is not of type {data_type}",
+                    want.name
+                )));
+            }
             let name = &format!("{}.{name}", want.name);
             *field = self
                 .typed(value, Some(Receiver { name, data_type }))?
@@ -160,9 +167,7 @@ impl Planner<'_> {
         }
         let mut components = Vec::with_capacity(inner.len());
         for (index, (selector, data_type)) in inner.iter().zip(types).enumerate() {
-            if let (Selector::Tuple(nested), DataType::Tuple(types)) = (selector, data_type)
-                && nested.len() > types.len()
-            {
+            if !may_be(selector, data_type) {
                 return Err(CqlError::invalid(format!(
                     "Invalid tuple literal for {}: component {index} is not of type {data_type}",
                     want.name
@@ -185,11 +190,7 @@ impl Planner<'_> {
                     return Ok(typed.data_type.freeze());
                 }
             }
-            let text = super::selection::text(what);
-            Err(CqlError::invalid(format!(
-                "Cannot infer type for term {text} in selection clause (try using a cast to force \
-                 a type)"
-            )))
+            cannot_infer(what)
         };
         let data_type = match what {
             Selector::List(inner) => DataType::list(first_type(self, inner)?).freeze(),
@@ -210,29 +211,38 @@ impl Planner<'_> {
             }
             _ => return self.typed(what, None),
         };
-        let name = &super::selection::text(what);
+        let name = &what.to_string();
         let data_type = &data_type;
         self.literal(what, Some(Receiver { name, data_type }))
     }
 }
 
-/// Refuses tuples in a collection that are longer than its tuples are.
+/// Whether a part of a literal may be of a type, as far as its form tells.
+fn may_be(part: &Selector, data_type: &DataType) -> bool {
+    match (part, data_type) {
+        (Selector::Constant(constant), DataType::Native(native)) => {
+            constant_fits(constant.kind, *native)
+        }
+        (Selector::Constant(_), other) => matches!(other, DataType::Tuple(_)),
+        (Selector::Tuple(inner), DataType::Tuple(types)) => inner.len() <= types.len(),
+        _ => true,
+    }
+}
+
+/// Refuses what cannot be in a collection.
 fn check_part(part: &Selector, want: Receiver<'_>, (what, of): (&str, &DataType)) -> Result<()> {
-    let (Selector::Tuple(inner), DataType::Tuple(types)) = (part, of) else {
-        return Ok(());
-    };
-    if inner.len() <= types.len() {
+    if may_be(part, of) {
         return Ok(());
     }
     let kind = match want.data_type {
         DataType::Map { .. } => "map",
         DataType::Set { .. } => "set",
+        DataType::Vector { .. } => "vector",
         _ => "list",
     };
     Err(CqlError::invalid(format!(
-        "Invalid {kind} literal for {}: {what} {} is not of type {of}",
-        want.name,
-        super::selection::text(part)
+        "Invalid {kind} literal for {}: {what} {part} is not of type {of}",
+        want.name
     )))
 }
 

@@ -1,11 +1,10 @@
 //! Arithmetic, signs and casts.
 
 use super::expression::{Expression, Typed};
-use super::selection::text;
 use super::typing::{Planner, Receiver};
 use crate::error::{CqlError, Result};
-use crate::functions::{check_cast, is_number, operation_types};
-use crate::statement::{Arithmetic, Selector};
+use crate::functions::{check_cast, constant_fits, is_number, operation_types};
+use crate::statement::{Arithmetic, ConstantKind, Selector};
 use crate::types::{DataType, Native};
 
 impl Planner<'_> {
@@ -58,7 +57,10 @@ impl Planner<'_> {
         let is_open = |side: &Selector| matches!(side, Selector::Marker(_) | Selector::Null);
         // A marker is what the other side is, or what is wanted.
         let (left, right) = match (is_open(left), is_open(right)) {
-            (false, false) => (self.typed(left, None)?, self.typed(right, None)?),
+            (false, false) => {
+                let (left_want, right_want) = constants_want(sides, want);
+                (self.typed(left, left_want)?, self.typed(right, right_want)?)
+            }
             (true, true) => (self.typed(left, want)?, self.typed(right, want)?),
             (true, false) => {
                 let known = self.typed(right, None)?;
@@ -79,8 +81,8 @@ impl Planner<'_> {
             return Err(CqlError::invalid(format!(
                 "the '{}' operation is not supported between {} and {}",
                 operator.symbol(),
-                text(sides.0),
-                text(sides.1)
+                sides.0,
+                sides.1
             )));
         };
         let (DataType::Native(left_native), DataType::Native(right_native)) =
@@ -94,6 +96,32 @@ impl Planner<'_> {
             Expression::Operation(operator, left, right),
             result,
         ))
+    }
+}
+
+/// What the constants of an operation are for: a number of the type that is wanted, if both are
+/// such, or the time to which a duration is added.
+fn constants_want<'w>(
+    sides: (&Selector, &Selector),
+    want: Option<Receiver<'w>>,
+) -> (Option<Receiver<'w>>, Option<Receiver<'w>>) {
+    let native = want.and_then(|want| match want.data_type {
+        DataType::Native(native) => Some(*native),
+        _ => None,
+    });
+    let (Selector::Constant(left), Selector::Constant(right), Some(native)) =
+        (sides.0, sides.1, native)
+    else {
+        return (None, None);
+    };
+    let is_time = matches!(native, Native::Timestamp | Native::Date);
+    if is_time && right.kind == ConstantKind::Duration {
+        return (want, None);
+    }
+    let fits = |kind| is_number(native) && constant_fits(kind, native);
+    match fits(left.kind) && fits(right.kind) {
+        true => (want, want),
+        false => (None, None),
     }
 }
 
@@ -117,8 +145,8 @@ fn open_type(
             "Ambiguous '{}' operation with args {} and {}: use type hint to disambiguate, example \
              '(int) ?'",
             operator.symbol(),
-            text(left),
-            text(right)
+            left,
+            right
         ))),
         _ => Ok(known.clone()),
     }

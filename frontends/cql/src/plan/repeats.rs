@@ -18,7 +18,6 @@ pub(super) fn check_comparison(
             quoted(name)
         ));
     }
-    check_multi_cell(column, symbol)?;
     let is_slice = comparator != Comparator::Equal;
     if is_slice
         && column
@@ -33,7 +32,7 @@ pub(super) fn check_comparison(
         };
         return refuse(format!("Slice restrictions are not supported on {on}"));
     }
-    Ok(())
+    check_multi_cell(column, symbol)
 }
 
 pub(super) fn check_multi_cell(column: &Column, symbol: &str) -> Result<()> {

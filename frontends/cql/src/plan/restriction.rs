@@ -229,7 +229,13 @@ impl Planner<'_> {
             ..
         } = &column.data_type
         else {
-            return refuse(format!("Column {} cannot be used as a map", column.name));
+            let name = &column.name;
+            return refuse(match &column.data_type {
+                DataType::List { .. } => format!(
+                    "Indexes on list entries ({name}[index] = value) are not currently supported."
+                ),
+                _ => format!("Column {name} cannot be used as a map"),
+            });
         };
         if !column.data_type.is_multi_cell() {
             return refuse(format!(

@@ -62,9 +62,18 @@ pub(super) fn route(
     let (free, free_together) = (by_kind.clustering.clone(), together.clone());
     let mut clustering = take_prefix(table, &mut by_kind.clustering, &mut together);
     if !may_filter {
-        check_contains(&by_kind.clustering)?;
+        check_contains(&by_kind.clustering, clustering.last())?;
         check_clustering(table, &by_kind.clustering, &together, clustering.last())?;
     }
+    let is_slice = |step: &ClusteringStep| matches!(step.test, ClusteringTest::Slice { .. });
+    if together.iter().any(is_slice) {
+        return refuse("Multi-column slice restrictions cannot be used for filtering.");
+    }
+    // Where an index is asked for one clustering column, the others before it are no help.
+    let beside = match by_kind.clustering.is_empty() && together.is_empty() {
+        true => 0,
+        false => clustering.len(),
+    };
     if !matches!(partitions, Partitions::Keys(..)) {
         // Of all partitions, each row is asked.
         clustering.clear();
@@ -81,7 +90,7 @@ pub(super) fn route(
         .enumerate()
         .find_map(|(place, filter)| index_of(table, filter).map(|index| (index.clone(), place)));
     let unsupported = left.len() - usize::from(indexed.is_some());
-    if unsupported > 0 && !allow_filtering {
+    if unsupported + beside > 0 && !allow_filtering {
         return refuse(NEEDS_FILTERING);
     }
     let index = indexed.filter(|_| !matches!(partitions, Partitions::Keys(..)));
@@ -230,10 +239,12 @@ pub(super) fn slice_of(filter: &Filter) -> Option<ClusteringTest> {
     Some(ClusteringTest::Slice { lower, upper })
 }
 
-fn check_contains(clustering: &[Filter]) -> Result<()> {
+fn check_contains(clustering: &[Filter], last: Option<&ClusteringStep>) -> Result<()> {
     let is_containing =
         |filter: &Filter| matches!(filter.test, Test::Contains(_) | Test::ContainsKey(_));
-    if clustering.iter().any(is_containing) {
+    // Behind a slice nothing can be restricted, however.
+    let is_sliced = last.is_some_and(|step| matches!(step.test, ClusteringTest::Slice { .. }));
+    if !is_sliced && clustering.iter().any(is_containing) {
         return refuse(
             "Clustering columns can only be restricted with CONTAINS with a secondary index or \
              filtering",
@@ -249,9 +260,12 @@ pub(super) fn check_clustering(
     together: &[ClusteringStep],
     last: Option<&ClusteringStep>,
 ) -> Result<()> {
+    let is_sliced = last.is_some_and(|step| matches!(step.test, ClusteringTest::Slice { .. }));
+    let is_containing =
+        |filter: &Filter| matches!(filter.test, Test::Contains(_) | Test::ContainsKey(_));
     let first_left = filters
         .iter()
-        .filter(|filter| !matches!(filter.test, Test::Contains(_) | Test::ContainsKey(_)))
+        .filter(|filter| is_sliced || !is_containing(filter))
         .filter_map(|filter| clustering_place(table, filter.column))
         .chain(together.iter().map(|step| step.start))
         .min();

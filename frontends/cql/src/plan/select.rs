@@ -5,13 +5,13 @@ use std::sync::Arc;
 use super::expression::{Expression, Typed};
 use super::restriction::{Choice, ClusteringTest, Test};
 use super::route::{Partitions, Route, route};
-use super::selection::{Selection, columns_of, text};
-use super::typing::{Planner, find_column, function_text};
+use super::selection::{Selection, columns_of};
+use super::typing::{Planner, find_column};
 use crate::catalog::Relation;
 use crate::error::{Result, refuse};
 use crate::functions::Aggregate;
 use crate::schema::{ColumnKind, Table};
-use crate::statement::{self, Direction, Selector};
+use crate::statement::{self, Direction, Selector, function_text};
 use crate::types::{DataType, Native};
 
 /// A SELECT that can be run.
@@ -206,8 +206,7 @@ fn groups(planner: &mut Planner<'_>, select: &statement::Select) -> Result<Vec<T
         .map(|selector| match selector {
             Selector::Column(_) | Selector::Function { .. } => planner.typed(selector, None),
             other => refuse(format!(
-                "Group by currently only supports groups of columns or functions, got {}",
-                text(other)
+                "Group by currently only supports groups of columns or functions, got {other}"
             )),
         })
         .collect();
@@ -335,6 +334,9 @@ fn order(
             ));
         }
         return refuse("ANN ordering by vector requires the column to be indexed");
+    }
+    if route.index.is_some() {
+        return refuse("ORDER BY with 2ndary indexes is not supported, except for ANN queries.");
     }
     let Partitions::Keys(choices, _) = &route.partitions else {
         return refuse(

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::expression::{Expression, Part, Typed};
-use super::typing::{Planner, Receiver, find_column, function_text};
+use super::typing::{Planner, Receiver, cannot_infer, find_column};
 use crate::error::{CqlError, Result};
 use crate::functions::Aggregate;
 use crate::schema::Table;
@@ -76,11 +76,12 @@ impl Planner<'_> {
         let mut items = Vec::with_capacity(selectors.len());
         let mut specs = Vec::with_capacity(selectors.len());
         for (selector, alias) in selectors {
+            if !has_own_type(selector) {
+                return cannot_infer(selector);
+            }
             let typed = self.typed(selector, None)?;
-            let name = alias.clone().unwrap_or_else(|| match selector {
-                Selector::Column(name) => name.clone(),
-                other => text(other),
-            });
+            let name = alias.clone();
+            let name = name.unwrap_or_else(|| computed(selector, &typed.expression).to_string());
             specs.push(self.spec(&name, typed.data_type));
             items.push(typed.expression);
         }
@@ -90,8 +91,7 @@ impl Planner<'_> {
     /// What only rows have.
     pub(super) fn of_row(&mut self, what: &Selector) -> Result<Typed> {
         if !self.has_rows {
-            let text = text(what);
-            return Err(CqlError::invalid(format!("{text} cannot be used here")));
+            return Err(CqlError::invalid(format!("{what} cannot be used here")));
         }
         match what {
             Selector::Column(name) => {
@@ -102,16 +102,16 @@ impl Planner<'_> {
             Selector::ColumnTime { what, of } => self.column_time(*what, of),
             Selector::Field(of, name) => {
                 let typed = self.typed(of, None)?;
-                let (place, data_type) = field_of((&text(of), &typed.data_type), name)?;
+                let (place, data_type) = field_of((&of.to_string(), &typed.data_type), name)?;
                 Ok(Typed::new(
                     Expression::Field(Box::new(typed), place),
                     data_type,
                 ))
             }
             Selector::Element(of, key) => {
-                let of_text = text(of);
+                let of_text = of.to_string();
                 let of = self.typed(of, None)?;
-                let (key_type, value_type) = element_types(&of.data_type, &of_text)?;
+                let (key_type, value_type) = element_types("Element", &of.data_type, &of_text)?;
                 let name = &format!("key({of_text})");
                 let data_type = &key_type;
                 let key = self.term(key, Receiver { name, data_type })?;
@@ -121,9 +121,9 @@ impl Planner<'_> {
                 ))
             }
             Selector::Slice(of, from, to) => {
-                let of_text = text(of);
+                let of_text = of.to_string();
                 let of = self.typed(of, None)?;
-                let (key_type, _) = element_types(&of.data_type, &of_text)?;
+                let (key_type, _) = element_types("Slice", &of.data_type, &of_text)?;
                 let name = &format!("key({of_text})");
                 let data_type = &key_type;
                 let mut bound = |term: &Option<statement::Term>| {
@@ -170,11 +170,6 @@ impl Planner<'_> {
             return Err(CqlError::invalid(format!(
                 "Cannot use selection function {function} on PRIMARY KEY part {}",
                 quoted(name)
-            )));
-        }
-        if column.is_some_and(|column| column.data_type.is_counter()) {
-            return Err(CqlError::invalid(format!(
-                "Cannot use selection function {function} on counters"
             )));
         }
         let data_type = self.type_at(place);
@@ -226,22 +221,46 @@ pub(super) fn field_of(
     match found.next() {
         Some((place, (_, data_type))) => Ok((place, data_type.clone())),
         None => Err(CqlError::invalid(format!(
-            "{data_type} of type {data_type} has no field {name}"
+            "{of} of type {data_type} has no field {name}"
         ))),
     }
 }
 
 /// The types of the keys and of the elements of a map or a set.
-fn element_types(data_type: &DataType, name: &str) -> Result<(DataType, DataType)> {
+fn element_types(what: &str, data_type: &DataType, name: &str) -> Result<(DataType, DataType)> {
     match data_type {
         DataType::Map { key, value, .. } => Ok(((**key).clone(), (**value).clone())),
         DataType::Set { element, .. } => Ok(((**element).clone(), (**element).clone())),
         DataType::List { .. } => Err(CqlError::invalid(format!(
-            "Element selection is only allowed on sets and maps, but {name} is a list"
+            "{what} selection is only allowed on sets and maps, but {name} is a list"
         ))),
         _ => Err(CqlError::invalid(format!(
             "Invalid element selection: {name} is of type {data_type} is not a collection"
         ))),
+    }
+}
+
+/// Whether what is selected tells its type: constants fit many, and so does what is made of them.
+fn has_own_type(selector: &Selector) -> bool {
+    let any = |inner: &[Selector]| inner.iter().any(has_own_type);
+    match selector {
+        Selector::Constant(_) => false,
+        Selector::List(inner) | Selector::Set(inner) => any(inner),
+        Selector::Tuple(inner) => inner.iter().all(has_own_type),
+        Selector::MapOrUserType(entries) => {
+            entries.iter().any(|(key, _)| has_own_type(key))
+                && entries.iter().any(|(_, value)| has_own_type(value))
+        }
+        _ => true,
+    }
+}
+
+/// What is computed for a selector: a cast to the type that a value has is only that value.
+fn computed<'s>(selector: &'s Selector, expression: &Expression) -> &'s Selector {
+    match (selector, expression) {
+        (Selector::Cast(..), Expression::Cast(..)) => selector,
+        (Selector::Cast(inner, _), _) => computed(inner, expression),
+        _ => selector,
     }
 }
 
@@ -258,53 +277,4 @@ pub(super) fn columns_of(table: &Table, expressions: &[&Expression]) -> Vec<bool
         });
     }
     needed
-}
-
-/// A selector as the name of its column in the result.
-pub(super) fn text(selector: &Selector) -> String {
-    let all = |inner: &[Selector]| inner.iter().map(text).collect::<Vec<_>>().join(", ");
-    match selector {
-        Selector::Column(name) => name.clone(),
-        Selector::Null => "NULL".to_owned(),
-        Selector::Constant(constant) => constant.to_string(),
-        Selector::Marker(_) => "?".to_owned(),
-        Selector::CountRows => "count".to_owned(),
-        Selector::ColumnTime { what, of } => {
-            let name = match what {
-                ColumnTime::WriteTime => "writetime",
-                ColumnTime::MaxWriteTime => "maxwritetime",
-                ColumnTime::TimeToLive => "ttl",
-            };
-            format!("{name}({})", text(of))
-        }
-        Selector::Cast(inner, native) => format!("cast({} as {})", text(inner), native.name()),
-        Selector::Function { name, arguments } => {
-            format!("{}({})", function_text(name), all(arguments))
-        }
-        Selector::Operation {
-            operator,
-            left,
-            right,
-        } => format!("{} {} {}", text(left), operator.symbol(), text(right)),
-        Selector::Negation(inner) => format!("-{}", text(inner)),
-        Selector::Field(inner, field) => format!("{}.{field}", text(inner)),
-        Selector::Element(inner, key) => format!("{}[{key}]", text(inner)),
-        Selector::Slice(inner, from, to) => {
-            let bound = |term: &Option<statement::Term>| {
-                term.as_ref().map_or(String::new(), ToString::to_string)
-            };
-            format!("{}[{}..{}]", text(inner), bound(from), bound(to))
-        }
-        Selector::TypeHint(raw, inner) => format!("({raw}){}", text(inner)),
-        Selector::Tuple(inner) => format!("({})", all(inner)),
-        Selector::List(inner) => format!("[{}]", all(inner)),
-        Selector::Set(inner) => format!("{{{}}}", all(inner)),
-        Selector::MapOrUserType(entries) => {
-            let entries: Vec<String> = entries
-                .iter()
-                .map(|(key, value)| format!("{}: {}", text(key), text(value)))
-                .collect();
-            format!("{{{}}}", entries.join(", "))
-        }
-    }
 }

@@ -24,22 +24,22 @@ pub(super) fn set_where(
         ));
     }
     let partition = table.partition_key().count();
-    let others: Vec<&str> = filters
+    let others: Vec<String> = filters
         .iter()
         .filter_map(|filter| table.columns.get(filter.column))
         .filter(|column| !column.is_key())
-        .map(|column| column.name.as_str())
+        .map(|column| column.name.clone())
         .collect();
+    let (keys, mut clustering): (Vec<Filter>, Vec<Filter>) = filters
+        .into_iter()
+        .partition(|filter| clustering_place(table, filter.column).is_none());
+    partition_choices(table, plan, &keys)?;
     if !others.is_empty() {
         return refuse(format!(
             "Non PRIMARY KEY columns found in where clause: {} ",
             others.join(", ")
         ));
     }
-    let (keys, mut clustering): (Vec<Filter>, Vec<Filter>) = filters
-        .into_iter()
-        .partition(|filter| clustering_place(table, filter.column).is_none());
-    partition_choices(table, plan, &keys)?;
     let has_clustering = !clustering.is_empty() || !together.is_empty();
     plan.clustering = take_prefix(table, &mut clustering, &mut together);
     check_clustering(table, &clustering, &together, plan.clustering.last())?;
@@ -74,10 +74,11 @@ fn partition_choices(table: &Table, plan: &mut Modification, keys: &[Filter]) ->
             None => missing.push(column.name.as_str()),
             Some(Some(choice)) => plan.partition.push(choice),
             Some(None) => {
-                return refuse(
+                return refuse(format!(
                     "Only EQ and IN relation are supported on the partition key (unless you use \
-                     the token() function)",
-                );
+                     the token() function) for {} statements",
+                    plan.kind.name()
+                ));
             }
         }
     }
@@ -138,17 +139,20 @@ fn check_rows(
             "Slice restrictions are not supported on the clustering columns in UPDATE statements",
         );
     }
-    if !is_whole && !plan.deletes_all {
-        if has_slice {
-            return refuse("Range deletions are not supported for specific columns");
-        }
+    if is_whole {
+        return Ok(());
+    }
+    if plan.kind == Kind::Update {
         return refuse(missing_clustering(table, plan));
     }
-    if !is_whole && plan.condition.is_of_rows(table) {
+    if plan.condition.is_conditional() {
         return refuse(
             "DELETE statements must restrict all PRIMARY KEY columns with equality relations in \
              order to delete non static columns",
         );
+    }
+    if !plan.deletes_all {
+        return refuse("Range deletions are not supported for specific columns");
     }
     Ok(())
 }

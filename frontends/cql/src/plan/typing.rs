@@ -3,11 +3,10 @@
 
 use super::constant::{typed_constant, untyped_constant};
 use super::expression::{Expression, Typed};
-use super::selection::text;
 use crate::error::{CqlError, Result};
 use crate::functions::{Aggregate, Argument, is_assignable, is_number, resolve, resolve_aggregate};
 use crate::schema::{Table, Types, resolve_type};
-use crate::statement::{Marker, QualifiedName, Selector, Term, quoted};
+use crate::statement::{Marker, QualifiedName, Selector, Term, function_text, quoted};
 use crate::types::{DataType, Native};
 use crate::wire::ColumnSpec;
 
@@ -91,6 +90,11 @@ impl<'a> Planner<'a> {
                 let Some(want) = want else {
                     return cannot_infer(what);
                 };
+                if want.data_type.is_counter() {
+                    return Err(CqlError::invalid(
+                        "Invalid null value for counter increment/decrement",
+                    ));
+                }
                 return Ok(Typed::new(Expression::Null, want.data_type.clone()));
             }
             Selector::Marker(marker) => {
@@ -268,9 +272,8 @@ impl<'a> Planner<'a> {
                     let typed = self.typed(argument, None)?;
                     if !is_assignable(&typed.data_type, data_type) {
                         return Err(CqlError::invalid(format!(
-                            "Type error: {} cannot be passed as argument {index} of function \
-                             system.token of type {data_type}",
-                            text(argument)
+                            "Type error: {argument} cannot be passed as argument {index} of \
+                             function system.token of type {data_type}"
                         )));
                     }
                     typed
@@ -334,15 +337,9 @@ fn fit(what: &Selector, typed: Typed, want: Receiver<'_>) -> Result<Typed> {
     }))
 }
 
-pub(super) fn function_text(name: &QualifiedName) -> String {
-    let keyspace = name.keyspace.as_deref().unwrap_or("system");
-    format!("{keyspace}.{}", name.name)
-}
-
-fn cannot_infer<T>(what: &Selector) -> Result<T> {
-    let term = text(what);
+pub(super) fn cannot_infer<T>(what: &Selector) -> Result<T> {
     Err(CqlError::invalid(format!(
-        "Cannot infer type for term {term} in selection clause (try using a cast to force a type)"
+        "Cannot infer type for term {what} in selection clause (try using a cast to force a type)"
     )))
 }
 

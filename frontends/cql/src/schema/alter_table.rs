@@ -102,7 +102,7 @@ impl AlteredTable {
         }
         check_nested(&data_type)
             .map_err(|error| CqlError::invalid(format!("{} for column {name}", error.message)))?;
-        self.check_counters(&data_type)?;
+        self.check_counters(name, &data_type)?;
         let kind = if definition.is_static {
             ColumnKind::Static
         } else {
@@ -124,12 +124,19 @@ impl AlteredTable {
         Ok(())
     }
 
-    fn check_counters(&self, data_type: &DataType) -> Result<()> {
+    fn check_counters(&self, name: &str, data_type: &DataType) -> Result<()> {
         let mut others = self.table.columns.iter().filter(|column| !column.is_key());
-        if data_type.is_counter() != self.table.is_counter() && others.next().is_some() {
-            return refuse("Cannot mix counter and non counter columns in the same table");
+        if data_type.is_counter() == self.table.is_counter() || others.next().is_none() {
+            return Ok(());
         }
-        Ok(())
+        let (column, kind) = match data_type.is_counter() {
+            true => ("counter", "non counter"),
+            false => ("non counter", "counter"),
+        };
+        let table = self.table.full_name();
+        Err(CqlError::configuration(format!(
+            "{table}: Cannot have a {column} column (\"{name}\") in a {kind} table"
+        )))
     }
 
     /// A column that was dropped may only come back as it was.
@@ -371,7 +378,7 @@ mod tests {
             ),
             (
                 "ALTER TABLE t ADD x counter",
-                "Cannot mix counter and non counter columns in the same table",
+                "ks.t: Cannot have a counter column (\"x\") in a non counter table",
             ),
             ("ALTER TABLE t DROP p", "Cannot drop PRIMARY KEY column p"),
             (

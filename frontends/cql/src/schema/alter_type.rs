@@ -15,7 +15,7 @@ pub(crate) fn alter_type(
     types: &Types,
     key_users: &[String],
 ) -> Result<Option<UserType>> {
-    let type_name = quoted(&before.name);
+    let type_name = format!("{}.{}", quoted(&before.keyspace), quoted(&before.name));
     let mut after = before.clone();
     match action {
         AlterTypeAction::Alter { .. } => {
@@ -65,7 +65,7 @@ fn rename(
     if_exists: bool,
     pairs: &[(String, String)],
 ) -> Result<()> {
-    let type_name = quoted(&before.name);
+    let type_name = format!("{}.{}", quoted(&before.keyspace), quoted(&before.name));
     for (from, to) in pairs {
         let position = before.fields.iter().position(|(known, _)| known == from);
         match position.and_then(|position| after.fields.get_mut(position)) {
@@ -189,16 +189,16 @@ mod tests {
         for (text, words) in [
             (
                 "ALTER TYPE u ADD a int",
-                "Cannot add field a to type u: a field with name a already exists",
+                "Cannot add field a to type ks.u: a field with name a already exists",
             ),
             (
                 "ALTER TYPE u ADD c frozen<w>",
-                "Cannot add new field c of type frozen<w> to user type u as it would create a \
+                "Cannot add new field c of type frozen<w> to user type ks.u as it would create a \
                  circular reference",
             ),
             (
                 "ALTER TYPE u ADD c int",
-                "Cannot add new field c of type int to user type u as the type is being used in \
+                "Cannot add new field c of type int to user type ks.u as the type is being used in \
                  partition key by the following tables: ks.t",
             ),
             (
@@ -207,11 +207,11 @@ mod tests {
             ),
             (
                 "ALTER TYPE u RENAME z TO y",
-                "Unkown field z in user type u",
+                "Unkown field z in user type ks.u",
             ),
             (
                 "ALTER TYPE u RENAME a TO \"B\"",
-                "Duplicate field name B in type u",
+                "Duplicate field name B in type ks.u",
             ),
             (
                 "ALTER TYPE u ALTER a TYPE text",

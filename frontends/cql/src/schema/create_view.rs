@@ -61,9 +61,10 @@ fn selected<'b>(create: &CreateView, base: &'b Table) -> Result<Vec<&'b Column>>
             let mut columns = Vec::with_capacity(selectors.len());
             for (selector, alias) in selectors {
                 let Selector::Column(name) = selector else {
-                    return refuse(
-                        "Can only select columns by name when defining a materialized view",
-                    );
+                    return refuse(format!(
+                        "Can only select columns by name when defining a materialized view (got \
+                         {selector})"
+                    ));
                 };
                 if let Some(alias) = alias {
                     return refuse(format!(

@@ -90,7 +90,7 @@ impl TableOptions {
     fn set(&mut self, name: &str, value: &PropertyValue) -> Result<()> {
         match name {
             "additional_write_policy" => {
-                self.additional_write_policy = retry_policy(text(name, value)?)?;
+                self.additional_write_policy = retry_policy(name, text(name, value)?)?;
             }
             "allow_auto_snapshot" => self.allow_auto_snapshot = boolean(name, value)?,
             "bloom_filter_fp_chance" => self.bloom_filter_fp_chance = Some(double(name, value)?),
@@ -110,7 +110,9 @@ impl TableOptions {
             }
             "min_index_interval" => self.min_index_interval = integer(name, value)?,
             "read_repair" => self.read_repair = read_repair(text(name, value)?)?,
-            "speculative_retry" => self.speculative_retry = retry_policy(text(name, value)?)?,
+            "speculative_retry" => {
+                self.speculative_retry = retry_policy(name, text(name, value)?)?;
+            }
             "extensions" | "id" => {}
             cosmos if cosmos.starts_with("cosmosdb_") => {
                 let value = text(name, value)?.to_owned();
@@ -293,7 +295,7 @@ fn double(name: &str, value: &PropertyValue) -> Result<f64> {
     number.ok_or_else(|| CqlError::syntax(format!("Invalid double value {text} for '{name}'")))
 }
 
-fn retry_policy(text: &str) -> Result<String> {
+fn retry_policy(name: &str, text: &str) -> Result<String> {
     let upper = text.to_uppercase();
     let number = |suffix: &str| {
         let digits = upper.strip_suffix(suffix)?;
@@ -318,7 +320,7 @@ fn retry_policy(text: &str) -> Result<String> {
         return Ok(upper.to_lowercase());
     }
     Err(CqlError::configuration(format!(
-        "Specified Speculative Retry Policy [{text}] is not supported"
+        "Invalid value {text} for option '{name}'"
     )))
 }
 
@@ -470,7 +472,7 @@ mod tests {
             (
                 "speculative_retry = 'x'",
                 ErrorKind::Configuration,
-                "Specified Speculative Retry Policy [x] is not supported",
+                "Invalid value x for option 'speculative_retry'",
             ),
             (
                 "bloom_filter_fp_chance = 0",

@@ -88,7 +88,18 @@ fn freeze(inner: &RawType, keyspace: &str, types: &Types) -> Result<DataType> {
         RawType::Native(_) | RawType::Frozen(_) | RawType::Custom(_) => Box::new(raw.clone()),
         other => Box::new(RawType::Frozen(Box::new(other.clone()))),
     };
+    let duration = RawType::Native(Native::Duration);
     let raw = match inner {
+        RawType::Set(element) if **element == duration => {
+            return refuse(format!(
+                "Durations are not allowed inside sets: frozen<{inner}>"
+            ));
+        }
+        RawType::Map(key, _) if **key == duration => {
+            return refuse(format!(
+                "Durations are not allowed as map keys: frozen<{inner}>"
+            ));
+        }
         RawType::Native(native) => {
             return Err(CqlError::syntax(format!(
                 "frozen<> is only allowed on collections, tuples, and user-defined types (got {})",

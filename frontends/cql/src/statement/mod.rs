@@ -5,6 +5,7 @@ mod definition;
 mod modification;
 mod name;
 mod selection;
+mod selector_text;
 mod term;
 
 pub(crate) use access::{
@@ -24,6 +25,7 @@ pub(crate) use name::{QualifiedName, is_reserved, quoted};
 pub(crate) use selection::{
     ColumnTime, Comparator, InValues, OrderBy, Relation, Select, Selection, Selector,
 };
+pub(crate) use selector_text::function_text;
 pub(crate) use term::{Arithmetic, Constant, ConstantKind, Marker, RawType, Term};
 
 /// One statement, and the markers in it.

@@ -14,7 +14,7 @@ pub(super) const TABLES: &[SystemTable] = &[
         columns: "keyspace_name text, table_name text, partition_id bigint, first_token bigint, \
                   last_token bigint, items bigint, bytes bigint, budget double, \
                   request_units_per_second double, normalized_consumption double, \
-                  request_units double, operations bigint, throttled bigint, \
+                  request_units double, requests bigint, throttled bigint, \
                   PRIMARY KEY ((keyspace_name, table_name), partition_id)",
         rows: |source| Box::pin(partitions(source)),
     },
@@ -33,6 +33,14 @@ pub(super) const TABLES: &[SystemTable] = &[
                   partition_id bigint, items bigint, bytes bigint, \
                   PRIMARY KEY ((keyspace_name, table_name), rank)",
         rows: |source| Box::pin(large_keys(source)),
+    },
+    SystemTable {
+        name: "partition_warnings",
+        comment: "limits of which 70 % or more are used",
+        columns: "keyspace_name text, table_name text, number int, limit_name text, \
+                  partition_id bigint, partition_key text, used double, message text, \
+                  PRIMARY KEY ((keyspace_name, table_name), number)",
+        rows: |source| Box::pin(warnings(source)),
     },
 ];
 
@@ -82,7 +90,7 @@ async fn partitions(source: &Source<'_>) -> Result<Vec<Row>> {
                     partition.request_units_per_second,
                 )
                 .with("request_units", partition.charged.request_units())
-                .with("operations", whole(partition.operations))
+                .with("requests", whole(partition.requests))
                 .with("throttled", whole(partition.throttled));
             if let Some(budget) = partition.budget {
                 row = row.with("budget", budget);
@@ -129,6 +137,31 @@ async fn large_keys(source: &Source<'_>) -> Result<Vec<Row>> {
                 .with("partition_id", i64::from(large.partition))
                 .with("items", large.tally.items)
                 .with("bytes", large.tally.bytes);
+            rows.push(row.row());
+        }
+    }
+    Ok(rows)
+}
+
+async fn warnings(source: &Source<'_>) -> Result<Vec<Row>> {
+    let (store, mut rows) = (&source.service.store, Vec::new());
+    for (relation, name) in stored(source) {
+        let Some(insight) = there(store.insight(name).await)? else {
+            continue;
+        };
+        let Some(warnings) = there(store.warnings(&insight).await)? else {
+            continue;
+        };
+        for (number, warning) in (1i32..).zip(&warnings) {
+            let mut row = cells(source, relation)
+                .with("number", number)
+                .with("limit_name", warning.limit.name())
+                .with("partition_id", i64::from(warning.partition))
+                .with("used", warning.used)
+                .with("message", &warning.message);
+            if let Some(key) = &warning.key {
+                row = row.with("partition_key", key);
+            }
             rows.push(row.row());
         }
     }

@@ -143,11 +143,7 @@ async fn run(service: &Service, session: &mut Session, request: &Request<'_>) ->
     let errors_only = fields.bool("errorsOnly").unwrap_or(false);
     let size = listing::batch_size(fields.document("cursor"))?;
     let ids = StatementIds::read(&fields);
-    let mut scope = service
-        .data
-        .transactions
-        .scope(&service.data, request)
-        .await?;
+    let mut scope = service.data.transactions.scope(service, request).await?;
     let mut totals = Totals::default();
     let mut results = Vec::new();
     for (position, operation) in operations.iter().enumerate() {

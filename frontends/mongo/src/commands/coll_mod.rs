@@ -106,21 +106,21 @@ async fn run(service: &Service, _session: &mut Session, request: &Request<'_>) -
     Ok(reply.into())
 }
 
-/// Builds an index again, this time refusing equal values; if there are some, it stays as it was.
+/// Builds an index again beside what there is, this time refusing equal values, and lets it take
+/// the place of the old one, which refuses them until then. If there are some, all stays as it was.
 async fn make_unique(service: &Service, namespace: &Namespace, unique: IndexSpec) -> Result<()> {
-    let mut before = unique.document.clone();
-    before.remove("unique");
-    before.insert("prepareUnique", true);
     let data = &service.data;
-    build::drop(data, namespace, std::slice::from_ref(&unique.name)).await?;
-    let Err(failure) = build::build(data, namespace, vec![unique]).await else {
-        return Ok(());
-    };
-    build::build(data, namespace, vec![IndexSpec::stored(&before)?]).await?;
-    if failure.code() != Code::DUPLICATE_KEY {
-        return Err(failure);
+    let name = format!("{} becoming unique", unique.name);
+    // A server that stopped amid this may have left one.
+    build::drop(data, namespace, std::slice::from_ref(&name)).await?;
+    let mut document = unique.document.clone();
+    document.insert("name", &name);
+    let beside = IndexSpec::stored(&document)?;
+    match build::build(data, namespace, vec![beside]).await {
+        Ok(()) => build::replace(data, namespace, &name, unique).await,
+        Err(failure) if failure.code() == Code::DUPLICATE_KEY => Err(cannot_convert(Vec::new())),
+        Err(failure) => Err(failure),
     }
-    Err(cannot_convert(Vec::new()))
 }
 
 fn cannot_convert(violations: Vec<Bson>) -> Failure {

@@ -84,11 +84,7 @@ async fn count(service: &Service, session: &mut Session, request: &Request<'_>) 
         let found = computed::answer(&count_query(service, &fields, None)?, documents)?;
         return Ok(doc! { "n": number(found.len() as u64) }.into());
     }
-    let mut scope = service
-        .data
-        .transactions
-        .scope(&service.data, request)
-        .await?;
+    let mut scope = service.data.transactions.scope(service, request).await?;
     let mut reader = scope.reader(&service.data).await?;
     let target = Target::find(&service.data, &mut reader, &namespace).await?;
     let Some(target) = target else {

@@ -75,7 +75,7 @@ async fn create(service: &Service, _session: &mut Session, request: &Request<'_>
         view::check_new(service, &namespace, &collection).await?;
     }
     let transactions = &service.data.transactions;
-    let mut scope = transactions.scope(&service.data, request).await?;
+    let mut scope = transactions.scope(service, request).await?;
     match target::create(&service.data, &mut scope, &namespace, &collection).await {
         Err(failure) if failure.code() == Code::NAMESPACE_EXISTS && !scope.is_joined() => {
             same_as_existing(&service.data, &namespace, &collection).await?;

@@ -158,7 +158,7 @@ async fn fill(
         Some(at) => Scope::At(at.clone()),
         None => {
             let transactions = &service.data.transactions;
-            transactions.scope(&service.data, request).await?
+            transactions.scope(service, request).await?
         }
     };
     let mut writes = service.data.capped_writes.subscribe();

@@ -3,6 +3,7 @@
 
 use bson::{Bson, Document, doc};
 use tessera_core::provisioning::Throughput;
+use tessera_core::throughput::{PARTITION_MAX_RUS, partitions_for};
 use tessera_mongo_language::error::{Code, bad_value, failed_to_parse};
 
 use crate::API;
@@ -95,13 +96,18 @@ async fn create(service: &Service, request: &Request<'_>) -> Result<Reply> {
     )?;
     namespace.check_creatable()?;
     let throughput = throughput(&fields)?;
+    check_shard_key(throughput, fields.str("shardKey").is_some())?;
     let collection = Collection::new(Document::new())?;
     let indexes = indexes(request, &collection)?;
     match fields.str("shardKey") {
-        Some(path) => create_sharded(service, &namespace, path).await?,
+        Some(path) => {
+            // As many as the throughput needs: each has an even share of it.
+            let partitions = partitions_for(throughput.map(Throughput::units));
+            create_sharded(service, &namespace, (path, partitions)).await?;
+        }
         None => {
             let transactions = &service.data.transactions;
-            let mut scope = transactions.scope(&service.data, request).await?;
+            let mut scope = transactions.scope(service, request).await?;
             target::create(&service.data, &mut scope, &namespace, &collection).await?;
             scope.succeed();
         }
@@ -116,7 +122,11 @@ async fn create(service: &Service, request: &Request<'_>) -> Result<Reply> {
     Ok(Reply::ok())
 }
 
-async fn create_sharded(service: &Service, namespace: &Namespace, path: &str) -> Result<()> {
+async fn create_sharded(
+    service: &Service,
+    namespace: &Namespace,
+    placement: (&str, u32),
+) -> Result<()> {
     let mut transaction = service.store.begin().await?;
     if Target::find(&service.data, &mut transaction, namespace)
         .await?
@@ -125,7 +135,7 @@ async fn create_sharded(service: &Service, namespace: &Namespace, path: &str) ->
         let message = format!("Collection {namespace} already exists.");
         return Err(Failure::new(Code::NAMESPACE_EXISTS, message));
     }
-    sharding::shard_by_hash(service, namespace, path).await
+    sharding::shard_by_hash(service, namespace, placement).await
 }
 
 fn indexes(request: &Request<'_>, collection: &Collection) -> Result<Vec<IndexSpec>> {
@@ -158,8 +168,10 @@ async fn update(service: &Service, request: &Request<'_>) -> Result<Reply> {
         let mut known = target.collection.indexes.iter();
         !known.any(|index| index.key == spec.key)
     });
+    let throughput = throughput(&fields)?;
+    check_shard_key(throughput, target.collection.shard_key.is_some())?;
     build::build(&service.data, &target.namespace, missing.collect()).await?;
-    if let Some(throughput) = throughput(&fields)? {
+    if let Some(throughput) = throughput {
         let container = &target.namespace.container;
         service.store.provision(container, Some(throughput)).await?;
     }
@@ -239,6 +251,16 @@ async fn existing(service: &Service, request: &Request<'_>, fields: &Fields<'_>)
         let message = format!("Collection {namespace} does not exist.");
         Failure::new(Code::NAMESPACE_NOT_FOUND, message)
     })
+}
+
+/// Without a shard key all is in one physical partition, which has no more than so much.
+fn check_shard_key(throughput: Option<Throughput>, is_sharded: bool) -> Result<()> {
+    let units = throughput.map_or(0, Throughput::units);
+    if is_sharded || units <= PARTITION_MAX_RUS {
+        return Ok(());
+    }
+    let message = format!("throughput beyond {PARTITION_MAX_RUS} RU/s needs a shardKey");
+    Err(bad_value(message).into())
 }
 
 /// The throughput that is asked for. Cosmos DB takes one of both forms.

@@ -69,11 +69,7 @@ async fn run(service: &Service, session: &mut Session, request: &Request<'_>) ->
     config::check_write(&namespace)?;
     let fields = Fields::of(request, FIELDS)?;
     check(&fields)?;
-    let mut scope = service
-        .data
-        .transactions
-        .scope(&service.data, request)
-        .await?;
+    let mut scope = service.data.transactions.scope(service, request).await?;
     let collection = Changing::collection(&service.data, &mut scope, &namespace).await?;
     let modification = read(service, &fields, collection.as_deref())?;
     let ids = StatementIds::read_one(&fields);

@@ -101,7 +101,7 @@ async fn create(service: &Service, _session: &mut Session, request: &Request<'_>
     check_quorum(fields.get("commitQuorum"))?;
     let _changing = service.data.lock_schema(&namespace).await;
     let transactions = &service.data.transactions;
-    let mut scope = transactions.scope(&service.data, request).await?;
+    let mut scope = transactions.scope(service, request).await?;
     let mut reader = scope.reader(&service.data).await?;
     let existing = Target::find(&service.data, &mut reader, &namespace).await?;
     drop(reader);

@@ -70,11 +70,7 @@ async fn run(service: &Service, session: &mut Session, request: &Request<'_>) ->
     check_count(sent.len())?;
     let ordered = fields.bool("ordered").unwrap_or(true);
     let ids = StatementIds::read(&fields);
-    let mut scope = service
-        .data
-        .transactions
-        .scope(&service.data, request)
-        .await?;
+    let mut scope = service.data.transactions.scope(service, request).await?;
     let mut outcome = Outcome::default();
     let (documents, positions) = prepare(service, &sent, ordered, &mut outcome)?;
     let insertion = Arc::new(Insertion {

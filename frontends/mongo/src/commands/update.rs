@@ -168,11 +168,7 @@ async fn run(
     let ordered = fields.bool("ordered").unwrap_or(true);
     let ids = StatementIds::read(fields);
     let numbered = Numbered::of(request);
-    let mut scope = service
-        .data
-        .transactions
-        .scope(&service.data, request)
-        .await?;
+    let mut scope = service.data.transactions.scope(service, request).await?;
     let mut total = Total::default();
     let mut outcome = Outcome::default();
     let collection = Changing::collection(&service.data, &mut scope, namespace).await?;

@@ -86,6 +86,37 @@ async fn drop_one(data: &Data, namespace: &Namespace, name: &str) -> Result<()> 
     Err(CoreError::Conflict.into())
 }
 
+/// Lets a complete index take the place of another one, as this one of its name.
+pub(crate) async fn replace(
+    data: &Data,
+    namespace: &Namespace,
+    new: &str,
+    spec: IndexSpec,
+) -> Result<()> {
+    let spec = Arc::new(spec);
+    for _ in 0..ATTEMPTS {
+        let schema = changed(data, namespace, |collection| {
+            collection.indexes.retain(|index| index.name != new);
+            for index in &mut collection.indexes {
+                if index.name == spec.name {
+                    *index = Arc::clone(&spec);
+                }
+            }
+        });
+        let (container, names) = (&namespace.container, (spec.name.as_str(), new));
+        return match data
+            .store
+            .replace_index(container, names, schema.await?)
+            .await
+        {
+            Ok(_) => Ok(()),
+            Err(CoreError::Conflict) => continue,
+            Err(error) => Err(error.into()),
+        };
+    }
+    Err(CoreError::Conflict.into())
+}
+
 /// The schema of a collection after a change, for whoever finds the same one still there.
 async fn changed(
     data: &Data,

@@ -43,6 +43,9 @@ const COMPUTED: &[(&str, Compute)] = &[
     }),
     ("locks", |_| nothing()),
     ("mongos", |service| Box::pin(routers(service))),
+    ("partitionWarnings", |service| {
+        Box::pin(insight::warnings(service))
+    }),
     ("partitions", |service| {
         Box::pin(insight::partitions(service))
     }),

@@ -1,9 +1,10 @@
-//! Where the load and the data of collections lie: `config.partitions`, `config.hotKeys` and
-//! `config.largeKeys`, computed whenever somebody reads them, and the command `partitionInsight`.
+//! Where the load and the data of collections lie: `config.partitions`, `config.hotKeys`,
+//! `config.largeKeys` and `config.partitionWarnings`, computed whenever somebody reads them, and
+//! the command `partitionInsight`.
 
 use bson::{Bson, Document, doc};
 use tessera_core::Error as CoreError;
-use tessera_core::insight::{HotKey, Insight, LargeKey, PartitionInsight};
+use tessera_core::insight::{HotKey, Insight, LargeKey, PartitionInsight, Warning};
 use tessera_core::provisioning::Throughput;
 use tessera_mongo_language::error::Code;
 
@@ -53,6 +54,8 @@ async fn partition_insight(service: &Service, request: &Request<'_>) -> Result<R
         insight.hot_keys.iter().map(hot_key).collect::<Vec<_>>(),
     );
     reply.insert("largeKeys", large.iter().map(large_key).collect::<Vec<_>>());
+    let warnings = insight.warnings(&large);
+    reply.insert("warnings", warnings.iter().map(warning).collect::<Vec<_>>());
     Ok(reply.into())
 }
 
@@ -100,6 +103,24 @@ pub(super) async fn large_keys(service: &Service) -> Result<Vec<Document>> {
     Ok(rows)
 }
 
+/// `config.partitionWarnings`: limits of which 70 % or more are used.
+pub(super) async fn warnings(service: &Service) -> Result<Vec<Document>> {
+    let mut rows = Vec::new();
+    for insight in insights(service).await? {
+        let warnings = match service.store.warnings(&insight).await {
+            // Dropped just now.
+            Err(CoreError::NotFound(_)) => continue,
+            warnings => warnings?,
+        };
+        let ns = namespace(&insight);
+        for (number, row) in (1..).zip(warnings.iter().map(warning)) {
+            let id = doc! { "ns": &ns, "number": number };
+            rows.push(with_id(id, &ns, row));
+        }
+    }
+    Ok(rows)
+}
+
 async fn insights(service: &Service) -> Result<Vec<Insight>> {
     let mut insights = Vec::new();
     for name in service.store.list_containers(API, None).await? {
@@ -135,7 +156,7 @@ fn partition(partition: &PartitionInsight) -> Document {
         "requestUnitsPerSecond": partition.request_units_per_second,
         "normalizedConsumption": partition.normalised_consumption,
         "requestUnits": partition.charged.request_units(),
-        "operations": whole(partition.operations),
+        "requests": whole(partition.requests),
         "throttled": whole(partition.throttled),
     }
 }
@@ -157,6 +178,18 @@ fn large_key(large: &LargeKey) -> Document {
         "documents": large.tally.items,
         "bytes": large.tally.bytes,
     }
+}
+
+fn warning(warning: &Warning) -> Document {
+    let mut shown = doc! {
+        "limit": warning.limit.name(),
+        "partition": i64::from(warning.partition),
+    };
+    if let Some(key) = &warning.key {
+        shown.insert("key", key);
+    }
+    shown.extend(doc! { "used": warning.used, "message": &warning.message });
+    shown
 }
 
 fn shown_throughput(throughput: Throughput) -> Document {

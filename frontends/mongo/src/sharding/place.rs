@@ -126,16 +126,16 @@ pub(crate) async fn shard(service: &Service, namespace: &Namespace, wanted: &Wan
     relocate(service, namespace, &current, Some(wanted), changing).await
 }
 
-/// Shards a collection by the hash of one field, which is created if it is not there.
+/// Shards a collection by the hash of one field, into so many partitions if it is not there yet.
 pub(crate) async fn shard_by_hash(
     service: &Service,
     namespace: &Namespace,
-    path: &str,
+    (path, partitions): (&str, u32),
 ) -> Result<()> {
     let wanted = Wanted {
         key: AskedKey::parse(&doc! { path: "hashed" })?,
         unique: None,
-        partitions: None,
+        partitions: Some(partitions),
         force: false,
     };
     shard(service, namespace, &wanted).await

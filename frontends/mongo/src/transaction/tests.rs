@@ -170,6 +170,42 @@ async fn a_snapshot_is_kept_and_writing_what_changed_since_is_a_conflict() {
 }
 
 #[tokio::test]
+async fn a_transaction_reads_the_moment_that_it_asks_for() {
+    let mut client = filled().await;
+    let mut speaker = Speaker::new(client.another(), 1);
+    // The first transaction of all makes the place where their ends are noted.
+    assert_eq!(count(&speaker.start(find()).await), 2);
+    assert_eq!(code(&speaker.end("commitTransaction").await), 0);
+    let mut read = find();
+    read.insert("readConcern", doc! { "level": "snapshot" });
+    let told = client.run("db", read).await;
+    let cursor = told.get_document("cursor").unwrap();
+    let time = cursor.get_timestamp("atClusterTime").unwrap();
+    client.run("db", insert(3)).await;
+    client.run("db", set(1, 5)).await;
+    let at = |mut command: Document, time: bson::Timestamp| {
+        let concern = doc! { "level": "snapshot", "atClusterTime": time };
+        command.insert("readConcern", concern);
+        command
+    };
+    assert_eq!(count(&speaker.start(at(find(), time)).await), 2);
+    assert_eq!(count(&speaker.next(find()).await), 2);
+    assert_eq!(code(&speaker.end("commitTransaction").await), 0);
+    // What nobody has changed since may be written, and nothing else.
+    assert_eq!(code(&speaker.start(at(set(2, 7), time)).await), 0);
+    assert_eq!(code(&speaker.end("commitTransaction").await), 0);
+    assert_eq!(client.find("db", "c", doc! { "v": 7 }).await.len(), 1);
+    assert_eq!(code(&speaker.start(at(set(1, 8), time)).await), 112);
+    let future = bson::Timestamp {
+        time: time.time + 1_000,
+        ..time
+    };
+    assert_eq!(code(&speaker.start(at(find(), future)).await), 72);
+    let past = bson::Timestamp { time: 5, ..time };
+    assert_eq!(code(&speaker.start(at(find(), past)).await), 239);
+}
+
+#[tokio::test]
 async fn collections_and_their_indexes_are_created_in_transactions() {
     let mut client = filled().await;
     let mut speaker = Speaker::new(client.another(), 1);

@@ -102,6 +102,53 @@ async fn an_index_is_prepared_and_becomes_unique() {
     assert_eq!(code(&mut client, insert(doc! { "b": 78 })).await, 11_000);
 }
 
+/// While an index becomes unique, nobody brings a value that is there, and the index is never gone.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_index_becomes_unique_beside_writers() {
+    let service = Service::plain().await;
+    let mut client = service.connect();
+    let prepared = index(doc! { "b": 1 }, "i", doc! { "prepareUnique": true });
+    let create = doc! { "createIndexes": "c", "indexes": [prepared] };
+    client.must("test", create).await;
+    let documents: Vec<_> = (0..2_000).map(|id| doc! { "_id": id, "b": id }).collect();
+    let fill = doc! { "insert": "c", "documents": documents };
+    client.must("test", fill).await;
+    let mut writer = service.connect();
+    let writing = tokio::spawn(async move {
+        for id in 10_000..10_400 {
+            let again = insert(doc! { "_id": id, "b": id % 2_000 });
+            assert_eq!(code(&mut writer, again).await, 11_000, "{id}");
+            let listed = writer.must("test", doc! { "listIndexes": "c" }).await;
+            let listed = listed.get_document("cursor").unwrap();
+            let listed = listed.get_array("firstBatch").unwrap();
+            let mut names = listed
+                .iter()
+                .map(|it| it.as_document().unwrap().get_str("name"));
+            assert!(
+                names.any(|name| name.is_ok_and(|name| name == "i")),
+                "{listed:?}"
+            );
+        }
+    });
+    let unique = change_index(doc! { "unique": true });
+    client.must("test", unique).await;
+    writing.await.unwrap();
+    let listed = client.must("test", doc! { "listIndexes": "c" }).await;
+    let listed = listed
+        .get_document("cursor")
+        .unwrap()
+        .get_array("firstBatch");
+    let listed = listed.unwrap();
+    assert_eq!(listed.len(), 2, "{listed:?}");
+    let found = doc! { "find": "c", "filter": { "b": 7 }, "hint": "i" };
+    let found = client.must("test", found).await;
+    let found = found
+        .get_document("cursor")
+        .unwrap()
+        .get_array("firstBatch");
+    assert_eq!(found.unwrap().len(), 1);
+}
+
 #[tokio::test]
 async fn only_one_of_many_writers_brings_a_value_to_a_prepared_index() {
     let service = Service::plain().await;

@@ -30,6 +30,9 @@ async fn collections_are_created_with_throughput_and_changed() {
         &doc! { "tenant": "hash" }
     );
     assert_eq!(shown.get_i32("provisionedThroughput").unwrap(), 400);
+    let insight = doc! { "partitionInsight": "shop.c" };
+    let insight = client.must("admin", insight).await;
+    assert_eq!(insight.get_array("partitions").unwrap().len(), 1);
     let listed = client.must("shop", doc! { "listIndexes": "c" }).await;
     let listed = listed
         .get_document("cursor")
@@ -52,8 +55,19 @@ async fn collections_are_created_with_throughput_and_changed() {
     let settings = shown.get_document("autoScaleSettings").unwrap();
     assert_eq!(settings, &doc! { "maxThroughput": 60_000 });
 
+    let again = client.run("shop", create).await;
+    assert_eq!(again.get_i32("code").ok(), Some(48));
+}
+
+#[tokio::test]
+async fn custom_actions_refuse_what_cannot_be() {
+    let service = Service::plain().await;
+    let mut client = service.connect();
+    let fixed = doc! {
+        "customAction": "CreateCollection", "collection": "fixed", "offerThroughput": 10_000,
+    };
+    client.must("shop", fixed).await;
     for (command, code) in [
-        (create, 48),
         (doc! { "customAction": "Nothing" }, 2),
         (
             doc! { "customAction": "GetCollection", "collection": "none" },
@@ -68,6 +82,20 @@ async fn collections_are_created_with_throughput_and_changed() {
             doc! { "customAction": "CreateDatabase", "offerThroughput": 1 },
             2,
         ),
+        // Without a shard key there is one partition, and that has 10,000 at most.
+        (
+            doc! {
+                "customAction": "CreateCollection", "collection": "d", "offerThroughput": 10_100,
+            },
+            2,
+        ),
+        (
+            doc! {
+                "customAction": "UpdateCollection", "collection": "fixed",
+                "autoScaleSettings": { "maxThroughput": 11_000 },
+            },
+            2,
+        ),
     ] {
         let reply = client.run("shop", command.clone()).await;
         assert_eq!(reply.get_i32("code").ok(), Some(code), "{command}");
@@ -75,6 +103,29 @@ async fn collections_are_created_with_throughput_and_changed() {
     client
         .must("shop", doc! { "customAction": "CreateDatabase" })
         .await;
+}
+
+/// What is kept so that a write may be sent twice is nobody's cost: the first write of a session
+/// would cost less than those that follow.
+#[tokio::test]
+async fn the_same_write_costs_the_same_whoever_numbers_it() {
+    let service = Service::plain().await;
+    let mut client = service.connect();
+    let session = doc! { "id": bson::Uuid::from_bytes([7; 16]) };
+    client.must("shop", doc! { "create": "c" }).await;
+    let mut charges = Vec::new();
+    for number in 0..4i64 {
+        let mut insert = doc! { "insert": "c", "documents": [{ "_id": number, "a": 1 }] };
+        if number > 0 {
+            insert.extend(doc! { "lsid": session.clone(), "txnNumber": number });
+        }
+        client.must("shop", insert).await;
+        let cost = client
+            .must("shop", doc! { "getLastRequestStatistics": 1 })
+            .await;
+        charges.push(cost.get_f64("RequestCharge").unwrap());
+    }
+    assert_eq!(charges, [5.5; 4]);
 }
 
 #[tokio::test]

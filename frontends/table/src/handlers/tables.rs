@@ -145,9 +145,28 @@ pub(super) async fn get(call: &Call<'_>, table: &str) -> Result<Reply> {
     call.allow(Action::QueryTables)?;
     let format = Format::of_answer(call.head)?;
     let container = tables::container(call.service.mode, call.head.account, table)?;
-    let record = tables::find(&call.service.store, &container).await?;
+    let store = &call.service.store;
+    let record = tables::find(store, &container).await?;
     let body = answer(call.head, format).table(&record.name);
-    Ok(Reply::new(StatusCode::OK, format.content_type(false), body))
+    let reply = Reply::new(StatusCode::OK, format.content_type(false), body);
+    Ok(match call.service.mode {
+        Mode::Storage => reply,
+        Mode::Cosmos => with_throughput(reply, tables::throughput(store, &container).await?),
+    })
+}
+
+/// Shows what a table has by the header that asks for it.
+fn with_throughput(reply: Reply, throughput: Option<Throughput>) -> Reply {
+    match throughput {
+        None => reply,
+        Some(Throughput::Manual(units)) => {
+            reply.with(&header_names::OFFER_THROUGHPUT, &units.to_string())
+        }
+        Some(Throughput::Autoscale(units)) => {
+            let settings = format!("{{\"maxThroughput\":{units}}}");
+            reply.with(&header_names::OFFER_AUTOSCALE, &settings)
+        }
+    }
 }
 
 /// `DELETE /Tables('name')`.

@@ -115,6 +115,26 @@ async fn throughput_comes_in_hundreds_from_400_on() {
 }
 
 #[tokio::test]
+async fn throughput_is_shown_with_its_table() {
+    let (service, _clock) = service(Mode::Cosmos).await;
+    let autoscale = "x-ms-cosmos-offer-autopilot-settings";
+    let scaled = create_table("scaled").with(autoscale, r#"{"maxThroughput": 4000}"#);
+    service.must(scaled).await;
+    service.must(create_table("free")).await;
+    for (table, manual, settings) in [
+        ("table", "400", ""),
+        ("scaled", "", r#"{"maxThroughput":4000}"#),
+        ("free", "", ""),
+    ] {
+        let found = service
+            .must(ask("GET", format!("/Tables('{table}')")))
+            .await;
+        assert_eq!(found.header("x-ms-offer-throughput"), manual, "{table}");
+        assert_eq!(found.header(autoscale), settings, "{table}");
+    }
+}
+
+#[tokio::test]
 async fn storage_never_holds_back() {
     let (service, _clock) = service(Mode::Storage).await;
     for row in 0..300 {

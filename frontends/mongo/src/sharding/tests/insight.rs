@@ -45,6 +45,20 @@ async fn partitions_and_keys_are_shown_in_config_and_by_command() {
             "{command}"
         );
     }
+    assert_eq!(shown.get_array("warnings").unwrap().len(), 0);
+    // One insert of 60 documents costs more than a second's 400 request units, of four partitions.
+    let provision = doc! {
+        "customAction": "UpdateCollection", "collection": "c", "offerThroughput": 400,
+    };
+    client.run("db", provision).await;
+    let more: Vec<_> = (200..260).map(|id| doc! { "_id": id, "a": 7 }).collect();
+    client.insert("db", "c", more).await;
+    tokio::time::sleep(std::time::Duration::from_millis(1_100)).await;
+    let warnings = client
+        .find("config", "partitionWarnings", doc! { "ns": "db.c" })
+        .await;
+    assert_eq!(warnings[0].get_str("limit").unwrap(), "throughput");
+    assert!(warnings[0].get_f64("used").unwrap() >= 0.7);
     let insert = doc! { "insert": "partitions", "documents": [{ "_id": 1 }] };
     assert_eq!(client.code("config", insert).await, 20);
 }
