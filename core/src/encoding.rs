@@ -13,15 +13,23 @@ const TERMINATOR: u8 = 0x00;
 /// Appends `bytes` escaped and without an end: the start of every encoded string that begins with
 /// them.
 pub fn put_prefix(out: &mut Vec<u8>, bytes: &[u8]) {
-    out.reserve(prefix_len(bytes));
-    let mut rest = bytes;
-    while let Some(zero) = rest.iter().position(|byte| *byte == ESCAPE) {
-        let (before, after) = rest.split_at(zero);
-        out.extend_from_slice(before);
-        out.extend_from_slice(&[ESCAPE, ESCAPED_ZERO]);
-        rest = after.get(1..).unwrap_or_default();
+    let length = prefix_len(bytes);
+    if length == bytes.len() {
+        out.extend_from_slice(bytes);
+        return;
     }
-    out.extend_from_slice(rest);
+    // Numbers have many zeros: bytes are put one by one into room that is there already.
+    let start = out.len();
+    out.resize(start + length, ESCAPED_ZERO);
+    let mut room = out.get_mut(start..).unwrap_or_default().iter_mut();
+    for byte in bytes {
+        if let Some(place) = room.next() {
+            *place = *byte;
+        }
+        if *byte == ESCAPE {
+            room.next();
+        }
+    }
 }
 
 /// What [`put_prefix`] appends, in bytes.

@@ -14,7 +14,7 @@ use tokio::time::Instant;
 use crate::budget::Bill;
 use crate::catalog::Draft;
 use crate::container::Container;
-use crate::engine::{CommitOutcome, Page, Scan, Snapshot};
+use crate::engine::{BoxFuture, CommitOutcome, Page, Scan, Snapshot};
 use crate::error::{Error, Result};
 use crate::intent::{HeldIntents, Holder, Refusal};
 use crate::key::{self, PartitionId, StorageId};
@@ -51,6 +51,12 @@ pub(crate) enum Manner {
     Statement,
     /// Open across a client's round trips, with intents of its own.
     Open(HeldIntents),
+}
+
+/// The two ways in which a transaction is committed: most only write.
+enum Ending<F> {
+    Writes(F),
+    Containers(BoxFuture<'static, Result<Committed>>),
 }
 
 /// A finished transaction.
@@ -122,7 +128,9 @@ impl Transaction {
         let container = match certain {
             Some(certain) => certain,
             None => {
-                let found = catalog.look_up(self.snapshot.as_ref(), name).await?;
+                // Boxed, as everything is that few requests await: a future is as large as the
+                // largest that it may await, and is copied whole to where it runs.
+                let found = Box::pin(catalog.look_up(self.snapshot.as_ref(), name)).await?;
                 let found = found.ok_or_else(|| Error::NotFound(format!("container '{name}'")))?;
                 self.looked_up.push(Arc::clone(&found));
                 found
@@ -155,32 +163,46 @@ impl Transaction {
     }
 
     /// Applies all writes, or none: [`Error::Conflict`] if another commit came between.
-    pub async fn commit(self) -> Result<Committed> {
-        if self.created.is_empty() {
-            self.commit_writes().await
-        } else {
-            self.commit_with_containers().await
+    pub fn commit(self) -> impl Future<Output = Result<Committed>> + Send {
+        // Decided before the future is made, which then need not hold the whole transaction.
+        let ending = match self.created.is_empty() {
+            true => Ending::Writes(self.commit_writes()),
+            false => Ending::Containers(Box::pin(self.commit_with_containers())),
+        };
+        async move {
+            match ending {
+                Ending::Writes(commit) => commit.await,
+                Ending::Containers(commit) => commit.await,
+            }
         }
     }
 
     /// Applies the writes. The intents of an open transaction are held until that is done.
-    pub(crate) async fn commit_writes(self) -> Result<Committed> {
-        if let Manner::Open(intents) = &self.manner {
-            intents.check_time()?;
-        }
+    pub(crate) fn commit_writes(self) -> impl Future<Output = Result<Committed>> + Send {
+        // Taken apart before the future is made, which then holds only what it needs.
+        let in_time = match &self.manner {
+            Manner::Open(intents) => intents.check_time(),
+            Manner::Heedless | Manner::Statement => Ok(()),
+        };
         let version = self.snapshot.version();
-        let (bill, _held) = (self.bill, self.manner);
-        if self.writes.is_empty() && self.writes.guards().is_empty() {
-            let meter = bill.settle();
-            return Ok(Committed { version, meter });
-        }
-        match self.snapshot.commit(self.writes).await? {
-            CommitOutcome::Done(version) => Ok(Committed {
-                version,
-                meter: bill.settle(),
-            }),
-            CommitOutcome::Conflict => Err(Error::Conflict),
-            CommitOutcome::Unknown => Err(Error::OutcomeUnknown),
+        let changes = !self.writes.is_empty() || !self.writes.guards().is_empty();
+        let (bill, held) = (self.bill, self.manner);
+        let commit = (in_time.is_ok() && changes).then(|| self.snapshot.commit(self.writes));
+        async move {
+            in_time?;
+            let outcome = match commit {
+                Some(commit) => commit.await?,
+                None => CommitOutcome::Done(version),
+            };
+            drop(held);
+            match outcome {
+                CommitOutcome::Done(version) => Ok(Committed {
+                    version,
+                    meter: bill.settle(),
+                }),
+                CommitOutcome::Conflict => Err(Error::Conflict),
+                CommitOutcome::Unknown => Err(Error::OutcomeUnknown),
+            }
         }
     }
 
@@ -265,7 +287,7 @@ impl Transaction {
             return Ok(());
         }
         let partition = container.partitions.locate(token);
-        self.bill.admit(&self.store, container, partition).await
+        Box::pin(self.bill.admit(&self.store, container, partition)).await
     }
 
     /// Notes what the meter counted last as heat of this partition.

@@ -26,14 +26,18 @@ impl Transaction {
         if old.as_ref().is_some_and(|old| !old.is_expired(self.now_ms)) {
             return Err(Error::AlreadyExists("an item with this key".into()));
         }
-        self.store_item(container, old.as_ref(), new).await
+        let item = self.stamp(old.as_ref(), new);
+        self.store_item(container, old.as_ref(), &item).await?;
+        Ok(item)
     }
 
     /// Stores an item, in place of the one that may be there.
     pub async fn upsert(&mut self, container: &Arc<Container>, new: NewItem) -> Result<Item> {
         self.admit(container, new.locator.token).await?;
         let old = self.stored(container, &new.locator).await?;
-        self.store_item(container, old.as_ref(), new).await
+        let item = self.stamp(old.as_ref(), new);
+        self.store_item(container, old.as_ref(), &item).await?;
+        Ok(item)
     }
 
     /// Stores `new` in place of `old`, which this transaction has read at the same locator.
@@ -48,7 +52,9 @@ impl Transaction {
             "a moved item is removed and inserted"
         );
         self.admit(container, new.locator.token).await?;
-        self.store_item(container, Some(old), new).await
+        let item = self.stamp(Some(old), new);
+        self.store_item(container, Some(old), &item).await?;
+        Ok(item)
     }
 
     /// Removes `old`, which this transaction has read.
@@ -75,24 +81,27 @@ impl Transaction {
         Ok(Some(old))
     }
 
-    async fn store_item(
-        &mut self,
-        container: &Arc<Container>,
-        old: Option<&Item>,
-        new: NewItem,
-    ) -> Result<Item> {
+    /// What is asked to be stored, as the next version of `old`.
+    fn stamp(&self, old: Option<&Item>, new: NewItem) -> Item {
         let previous = old.map_or(0, |old| old.version);
-        let item = Item {
+        Item {
             locator: new.locator,
             version: self.store.clock().next_version(previous),
             expires_at_ms: new.expires_at_ms,
             body: new.body,
-        };
-        let growth = tally_of(Some(&item)).minus(tally_of(old));
+        }
+    }
+
+    async fn store_item(
+        &mut self,
+        container: &Arc<Container>,
+        old: Option<&Item>,
+        item: &Item,
+    ) -> Result<()> {
+        let growth = tally_of(Some(item)).minus(tally_of(old));
         self.check_room(container, &item.locator, growth.bytes)
             .await?;
-        self.apply(container, old, Some(&item)).await?;
-        Ok(item)
+        self.apply(container, old, Some(item)).await
     }
 
     /// The one place where items change: `old` is what is stored now, `new` what shall be.
@@ -106,16 +115,14 @@ impl Transaction {
         if let (true, Some(item)) = (self.heeds_intents(), new.or(old)) {
             let key = container.item_key(&item.locator);
             let latched = (&container.name, &item.locator);
-            self.intend(&key, Some(latched)).await?;
+            Box::pin(self.intend(&key, Some(latched))).await?;
         }
         self.write_item(container, old, new);
         if !container.definition.indexes.is_empty() {
             self.write_index_entries(container, old, new).await?;
         }
-        if let Some(shadow) = &container.shadow
-            && let Err(error) = self.mirror(shadow, old, new).await
-        {
-            self.note_misfit(shadow, Misfit::of(error)?).await?;
+        if let Some(shadow) = &container.shadow {
+            Box::pin(self.mirror_or_note(shadow, old, new)).await?;
         }
         self.check_size()
     }
@@ -209,7 +216,7 @@ impl Transaction {
                 self.writes.delete(key);
                 entries += 1;
                 if is_unique(container, entry) {
-                    self.release_claim(container, entry, &old.locator).await?;
+                    Box::pin(self.release_claim(container, entry, &old.locator)).await?;
                     claims += 1;
                 }
             }
@@ -252,24 +259,34 @@ impl Transaction {
         entry: &IndexEntry,
         locator: &Locator,
     ) -> Result<bool> {
-        let storage = container.storage();
         let unique = is_unique(container, entry);
         if unique {
-            let claim = key::claim(storage, entry.index, &entry.value);
-            self.intend(&claim, None).await?;
-            self.release_expired_claim(container, &claim, locator)
-                .await?;
-            let holder = self.get(&claim).await?;
-            if holder.is_some_and(|holder| holder != locator.encode()) {
-                let index = container.definition.index_by_id(entry.index);
-                let index = index.map_or_else(String::new, |index| index.name.clone());
-                return Err(Error::DuplicateValue { index });
-            }
-            self.writes.put(claim, locator.encode());
+            Box::pin(self.take_claim(container, entry, locator)).await?;
         }
-        let key = key::index_entry(storage, entry.index, &entry.value, locator);
+        let key = key::index_entry(container.storage(), entry.index, &entry.value, locator);
         self.writes.put(key, entry.covered.clone());
         Ok(unique)
+    }
+
+    /// Takes a unique value, unless another item has it.
+    async fn take_claim(
+        &mut self,
+        container: &Arc<Container>,
+        entry: &IndexEntry,
+        locator: &Locator,
+    ) -> Result<()> {
+        let claim = key::claim(container.storage(), entry.index, &entry.value);
+        self.intend(&claim, None).await?;
+        self.release_expired_claim(container, &claim, locator)
+            .await?;
+        let holder = self.get(&claim).await?;
+        if holder.is_some_and(|holder| holder != locator.encode()) {
+            let index = container.definition.index_by_id(entry.index);
+            let index = index.map_or_else(String::new, |index| index.name.clone());
+            return Err(Error::DuplicateValue { index });
+        }
+        self.writes.put(claim, locator.encode());
+        Ok(())
     }
 
     /// Gives a unique value up. While its index is being built an item may not hold its own value
@@ -347,8 +364,18 @@ impl Transaction {
         }
     }
 
-    /// Ends the relocation, instead of this write, for an item that does not fit there.
-    async fn note_misfit(&mut self, shadow: &Container, misfit: Misfit) -> Result<()> {
+    /// Repeats a write; if the item does not fit there, that ends the relocation instead of this
+    /// write.
+    async fn mirror_or_note(
+        &mut self,
+        shadow: &Arc<Container>,
+        old: Option<&Item>,
+        new: Option<&Item>,
+    ) -> Result<()> {
+        let Err(error) = self.mirror(shadow, old, new).await else {
+            return Ok(());
+        };
+        let misfit = Misfit::of(error)?;
         let key = misfit_key(shadow.storage());
         if self.get(&key).await?.is_none() {
             self.writes.put(key, misfit.encode()?);

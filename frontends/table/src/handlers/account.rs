@@ -84,7 +84,7 @@ pub(super) async fn add_cors_headers(service: &Service, head: &Head<'_>, headers
         return;
     }
     // An answer must not fail for these: without them the browser just refuses to show it.
-    if let Ok(properties) = properties(service, head.account).await {
+    if let Ok(properties) = Box::pin(properties(service, head.account)).await {
         let (origin, method) = (head.header(&ORIGIN), head.method.as_str());
         service::actual(&properties.cors, origin, method, headers);
     }

@@ -51,7 +51,7 @@ impl Service {
     ) -> Reply {
         let mut answers_xml = head.method == Method::OPTIONS;
         let answered = match asked {
-            Ok(_) if answers_xml => account::preflight(self, head).await,
+            Ok(_) if answers_xml => Box::pin(account::preflight(self, head)).await,
             Ok((resource, body)) => match Operation::of(head, resource) {
                 Ok(operation) => {
                     answers_xml = operation.answers_xml();
@@ -101,21 +101,10 @@ impl Service {
             id,
         };
         match operation {
-            Operation::GetServiceProperties => account::get_properties(&call).await,
-            Operation::SetServiceProperties => account::set_properties(&call).await,
-            Operation::GetServiceStats => account::get_stats(&call),
-            Operation::QueryTables => tables::query(&call).await,
-            Operation::CreateTable => tables::create(&call).await,
-            Operation::GetTable(table) => tables::get(&call, &table).await,
-            Operation::DeleteTable(table) => tables::delete(&call, &table).await,
-            Operation::GetAcl(table) => account::get_acl(&call, &table).await,
-            Operation::SetAcl(table) => account::set_acl(&call, &table).await,
-            Operation::QueryEntities(table) => entities::query(&call, &table).await,
-            Operation::InsertEntity(_)
-            | Operation::UpdateEntity(..)
-            | Operation::DeleteEntity(_) => entities::change(&call, operation).await,
             Operation::GetEntity(entity) => entities::get(&call, &entity).await,
-            Operation::Batch => batch::run(&call).await,
+            // Boxed: the future of a request is copied to where it runs, and is as large as the
+            // largest that it may await.
+            operation => Box::pin(call.run(operation)).await,
         }
     }
 
@@ -127,7 +116,7 @@ impl Service {
             None => None,
             Some((table, id)) => {
                 let container = records::container(self.mode, head.account, table)?;
-                let record = records::find(&self.store, &container).await.ok();
+                let record = Box::pin(records::find(&self.store, &container)).await.ok();
                 record.and_then(|record| record.policies.into_iter().find(|policy| policy.id == id))
             }
         };
@@ -147,6 +136,26 @@ impl Service {
 }
 
 impl Call<'_> {
+    async fn run(&self, operation: Operation) -> Result<Reply> {
+        match operation {
+            Operation::GetServiceProperties => account::get_properties(self).await,
+            Operation::SetServiceProperties => account::set_properties(self).await,
+            Operation::GetServiceStats => account::get_stats(self),
+            Operation::QueryTables => tables::query(self).await,
+            Operation::CreateTable => tables::create(self).await,
+            Operation::GetTable(table) => tables::get(self, &table).await,
+            Operation::DeleteTable(table) => tables::delete(self, &table).await,
+            Operation::GetAcl(table) => account::get_acl(self, &table).await,
+            Operation::SetAcl(table) => account::set_acl(self, &table).await,
+            Operation::QueryEntities(table) => entities::query(self, &table).await,
+            Operation::InsertEntity(_)
+            | Operation::UpdateEntity(..)
+            | Operation::DeleteEntity(_) => entities::change(self, operation).await,
+            Operation::GetEntity(entity) => entities::get(self, &entity).await,
+            Operation::Batch => batch::run(self).await,
+        }
+    }
+
     fn allow(&self, action: Action<'_>) -> Result<()> {
         self.grant.check(action)
     }
