@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tessera_core::Store;
+use tessera_core::clock::Clock;
 use tessera_core::memory::MemoryEngine;
 use tessera_core::model::Model;
 use tessera_core::store::StoreOptions;
@@ -135,10 +136,16 @@ impl Tester {
     }
 
     pub(crate) async fn with(config: CqlConfig) -> Self {
+        Self::at(Clock::system(), config).await
+    }
+
+    /// One that goes by this clock.
+    pub(crate) async fn at(clock: Clock, config: CqlConfig) -> Self {
         let engine = Arc::new(MemoryEngine::new());
         let model: Arc<dyn Model> = Arc::new(CqlModel::default());
         let options = StoreOptions {
             models: HashMap::from([(API.to_owned(), model)]),
+            clock,
             ..StoreOptions::default()
         };
         let store = Store::open(engine, options).await.unwrap();

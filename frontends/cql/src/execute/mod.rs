@@ -36,6 +36,8 @@ mod suite_tests;
 #[cfg(test)]
 mod tests;
 #[cfg(test)]
+mod time_tests;
+#[cfg(test)]
 mod value_tests;
 mod view_build;
 mod views;
