@@ -151,7 +151,7 @@ impl Tester {
         let store = Store::open(engine, options).await.unwrap();
         Self {
             service: Arc::new(Service::new(store, config)),
-            session: Session::new("127.0.0.1:1".parse().unwrap()),
+            session: Session::new("127.0.0.1:1".parse().unwrap(), false),
         }
     }
 
@@ -160,7 +160,7 @@ impl Tester {
         let store = self.service.store.clone();
         Self {
             service: Arc::new(Service::new(store, self.service.config.clone())),
-            session: Session::new("127.0.0.1:3".parse().unwrap()),
+            session: Session::new("127.0.0.1:3".parse().unwrap(), false),
         }
     }
 
@@ -168,17 +168,22 @@ impl Tester {
     pub(crate) fn another(&self) -> Self {
         Self {
             service: Arc::clone(&self.service),
-            session: Session::new("127.0.0.1:2".parse().unwrap()),
+            session: Session::new("127.0.0.1:2".parse().unwrap(), false),
         }
     }
 
     /// Runs a statement.
     pub(crate) async fn run(&self, text: &str) -> Result<Given> {
-        let parameters = Parameters::new(Consistency::One);
+        self.run_with(text, &Parameters::new(Consistency::One))
+            .await
+    }
+
+    /// Runs a statement with these parameters.
+    pub(crate) async fn run_with(&self, text: &str, parameters: &Parameters<'_>) -> Result<Given> {
         let asking = Asking {
             service: &self.service,
             session: &self.session,
-            parameters: &parameters,
+            parameters,
             payload: &[],
             keyspace: self.session.keyspace(),
         };
