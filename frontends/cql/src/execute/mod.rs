@@ -22,6 +22,9 @@ mod language_tests;
 mod line;
 mod model;
 mod modify;
+#[cfg(test)]
+mod near_tests;
+mod nearest;
 mod paging;
 mod partition;
 #[cfg(test)]

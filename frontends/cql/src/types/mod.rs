@@ -34,6 +34,6 @@ pub(crate) use format::{native_text, to_literal};
 pub(crate) use json_text::{column_json, to_json};
 pub(crate) use order_key::{put_ascending, put_descending};
 pub(crate) use parse::parse_native;
-pub(crate) use similarity::{Similarity, vector_floats};
+pub(crate) use similarity::{Similarity, is_zero, vector_floats};
 pub(crate) use uuid::text as uuid_text;
 pub(crate) use validate::validate;
