@@ -3,9 +3,19 @@
 The runner, `tessera-conformance run`, reads these lines; README.md says what is in them.
 """
 
+import argparse
 import json
+import sys
 import time
 import traceback
+
+
+def arguments(description, example):
+    """A parser of what every walk takes: where a server is, and whom to trust."""
+    parser = argparse.ArgumentParser(description=description.splitlines()[0])
+    parser.add_argument("endpoint", help=f"for example {example}")
+    parser.add_argument("--ca", help="a file with the certificate to trust")
+    return parser
 
 
 class Matches:
@@ -34,6 +44,16 @@ class Report:
         self.area = area
         self.passed = self.failed = 0
         self.since = time.monotonic()
+
+    def walk(self, parts, place, then=lambda: None):
+        """Walks over every part, does what comes behind them all, leaves the place as it was and
+        ends the program."""
+        try:
+            self.parts(parts, place)
+            then()
+        finally:
+            place.clean_up()
+        sys.exit(0 if self.finish() else 1)
 
     def parts(self, parts, *place):
         """Walks over every part; its name is the area of its cases."""

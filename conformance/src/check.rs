@@ -1,12 +1,16 @@
 //! A whole run: walks, held against the ledgers of their suites. The program's `run` and the test
 //! run both do this.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::fs;
 use std::path::Path;
 
+use serde_json::{Value, json};
+
 use crate::Error;
-use crate::ledger::{Finding, Kind, Ledger, OURS};
+use crate::cases::Case;
+use crate::ledger::{Finding, Kind, Known, Ledger, OURS};
 use crate::reports::{self, Progress};
 use crate::runner::{self, Walked};
 use crate::suites::{SUITES, Walk};
@@ -39,34 +43,55 @@ impl<'a> Options<'a> {
 /// What came of a run.
 #[derive(Debug)]
 pub struct Checked {
+    /// Which server was walked over: its name, or where it listens.
+    pub server: String,
     /// What came of each walk.
     pub results: Vec<Walked>,
     /// What is otherwise than the ledgers say.
     pub findings: Vec<(Walk, Finding)>,
 }
 
-/// How far another server agrees with ours: in so many of the cases of what both offer.
+/// How far another server agrees with ours.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Agreement {
+    /// Cases that both servers pass.
     agreed: usize,
-    cases: usize,
-    /// Cases of what the other server does not offer, in which nothing can agree.
+    /// Cases in which the other one does otherwise.
+    otherwise: usize,
+    /// Cases of what the other one does not offer, in which nothing can agree.
     beyond: usize,
+}
+
+impl Agreement {
+    pub(crate) fn json(self) -> Value {
+        json!({
+            "agreed": self.agreed,
+            "otherwise": self.otherwise,
+            "not_offered": self.beyond,
+        })
+    }
 }
 
 impl fmt::Display for Agreement {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self {
             agreed,
-            cases,
+            otherwise,
             beyond,
         } = *self;
-        let part = |count: usize| f64::from(u32::try_from(count).unwrap_or(u32::MAX));
-        let percent = 100.0 * part(agreed) / part(cases.max(1));
+        let number = |count: usize| f64::from(u32::try_from(count).unwrap_or(u32::MAX));
+        let percent = |of: usize| 100.0 * number(agreed) / number(of.max(1));
+        let (offered, all) = (agreed + otherwise, agreed + otherwise + beyond);
+        let (of_all, of_offered) = (percent(all), percent(offered));
+        writeln!(
+            f,
+            "Agrees with our server in {agreed} of {all} cases, {of_all:.1} %."
+        )?;
+        writeln!(f, "{beyond} of them ask for what it does not offer.")?;
         write!(
             f,
-            "Agrees with our server in {agreed} of {cases} cases of what both offer, \
-             {percent:.1} %; {beyond} are beyond it."
+            "Of the other {offered} it agrees in {agreed}, {of_offered:.1} %, \
+             and does otherwise in {otherwise}."
         )
     }
 }
@@ -74,24 +99,45 @@ impl fmt::Display for Agreement {
 impl Checked {
     /// What the ledgers do not explain.
     pub fn unexplained(&self) -> impl Iterator<Item = &(Walk, Finding)> {
-        self.findings.iter().filter(|(_, it)| it.reason.is_none())
+        self.findings.iter().filter(|(_, it)| it.known.is_none())
     }
 
-    /// How far another server agrees with ours.
-    pub fn agreement(&self) -> Agreement {
+    /// What is otherwise about a case than the ledgers say.
+    pub fn finding(&self, walk: &Walk, case: &Case) -> Option<&Finding> {
+        let is_meant = |it: &&(Walk, Finding)| {
+            it.0 == *walk && it.1.area == case.area && it.1.case == case.name
+        };
+        let (_, finding) = self.findings.iter().find(is_meant)?;
+        Some(finding)
+    }
+
+    /// Cases of this walk that the ledgers list, and that nobody tried.
+    pub fn missing(&self, walk: &Walk) -> impl Iterator<Item = &Finding> {
+        let of_walk = self.findings.iter().filter(move |it| it.0 == *walk);
+        of_walk
+            .map(|(_, finding)| finding)
+            .filter(|finding| finding.kind == Kind::Missing)
+    }
+
+    /// How far another server agrees with ours; none if it is ours.
+    pub fn agreement(&self) -> Option<Agreement> {
+        if self.server == OURS {
+            return None;
+        }
         let count = |is: &dyn Fn(&Finding) -> bool| {
             let findings = self.findings.iter();
             findings.filter(|(_, finding)| is(finding)).count()
         };
         let tried: usize = self.results.iter().map(|walked| walked.cases.len()).sum();
-        let beyond = count(&|it| it.is_beyond);
-        let different = count(&|it| !it.is_beyond && it.kind != Kind::Agrees);
-        let cases = (tried + count(&|it| it.kind == Kind::Missing)).saturating_sub(beyond);
-        Agreement {
-            agreed: cases.saturating_sub(different),
-            cases,
+        let is_beyond = |it: &Finding| it.known.as_ref().is_some_and(Known::is_beyond);
+        let beyond = count(&is_beyond);
+        let otherwise = count(&|it| !is_beyond(it) && it.kind != Kind::Agrees);
+        let all = tried + count(&|it| it.kind == Kind::Missing);
+        Some(Agreement {
+            agreed: all.saturating_sub(otherwise + beyond),
+            otherwise,
             beyond,
-        }
+        })
     }
 
     /// Everything that somebody should see at the end.
@@ -103,22 +149,51 @@ impl Checked {
                 walked.walk, walked.server
             ));
         }
-        for (walk, finding) in &self.findings {
+        text.push_str(&self.explained());
+        for (walk, finding) in self.unexplained() {
             text.push_str(&format!("{walk}: {finding}\n"));
         }
-        text.push_str(&reports::summary(&self.results));
-        text.push('\n');
+        text.push_str(&self.verdict());
+        text
+    }
+
+    /// The sum of it, in a few sentences.
+    pub fn verdict(&self) -> String {
+        let mut text = format!("{}.\n", reports::summary(&self.results));
         let (known, new) = (self.findings.len(), self.unexplained().count());
-        match (known - new, new) {
-            (0, 0) => text.push_str("As the ledgers say.\n"),
-            (known, 0) => {
-                text.push_str(&format!("As the ledgers say, {known} known differences.\n"))
+        text.push_str(&match (known - new, new) {
+            (0, 0) => "As the ledgers say.\n".to_owned(),
+            (known, 0) => format!("As the ledgers say, {known} known differences.\n"),
+            (known, new) => {
+                format!("{new} otherwise than the ledgers say, and {known} known differences.\n")
             }
-            (known, new) => text.push_str(&format!(
-                "{new} otherwise than the ledgers say, and {known} known differences.\n"
-            )),
+        });
+        if let Some(agreement) = self.agreement() {
+            text.push_str(&format!("{agreement}\n"));
         }
         text
+    }
+
+    /// What the ledgers explain, each reason with its cases.
+    pub(crate) fn reasons(&self) -> BTreeMap<&Known, Vec<&(Walk, Finding)>> {
+        let mut reasons: BTreeMap<&Known, Vec<&(Walk, Finding)>> = BTreeMap::new();
+        for found in &self.findings {
+            if let Some(known) = &found.1.known {
+                reasons.entry(known).or_default().push(found);
+            }
+        }
+        reasons
+    }
+
+    fn explained(&self) -> String {
+        let told = self.reasons().into_iter().map(|(known, cases)| {
+            let lines: String = cases
+                .iter()
+                .map(|(walk, finding)| format!("  {walk}: {finding}\n"))
+                .collect();
+            format!("{} {known}\n{lines}\n", cases.len())
+        });
+        told.collect()
     }
 }
 
@@ -147,7 +222,12 @@ pub fn check(walks: &[Walk], options: &Options<'_>) -> Result<Checked, Error> {
             .cases
             .retain(|case| options.wants(&case.area, &case.name));
     }
-    Ok(Checked { results, findings })
+    let server = options.judged_as().or(options.target).unwrap_or(OURS);
+    Ok(Checked {
+        server: server.to_owned(),
+        results,
+        findings,
+    })
 }
 
 /// Writes what passed into the ledgers, and their table into the README.
@@ -180,43 +260,82 @@ mod tests {
     use super::*;
     use crate::reports::tests::walked;
 
+    fn checked(results: Vec<Walked>, findings: Vec<(Walk, Finding)>) -> Checked {
+        Checked {
+            server: "peer".to_owned(),
+            results,
+            findings,
+        }
+    }
+
+    fn finding(kind: Kind, shown: Option<&str>) -> (Walk, Finding) {
+        let known = shown.map(|shown| Known {
+            reason: "it is older".to_owned(),
+            shown: Some(shown.to_owned()).filter(|shown| !shown.is_empty()),
+        });
+        let finding = Finding {
+            kind,
+            area: "keys".to_owned(),
+            case: "a".to_owned(),
+            message: String::new(),
+            known,
+        };
+        (walked().walk, finding)
+    }
+
     #[test]
     fn servers_agree_in_what_both_offer() {
-        let finding = |case: &str, kind, is_beyond| {
-            let finding = Finding {
-                kind,
-                area: "keys".to_owned(),
-                case: case.to_owned(),
-                message: String::new(),
-                reason: None,
-                is_beyond,
-            };
-            (walked().walk, finding)
-        };
-        let all = || vec![walked(), walked()];
         for (findings, expected) in [
-            (vec![], [4, 4, 0]),
-            (vec![finding("a", Kind::Failed, false)], [3, 4, 0]),
-            (vec![finding("a", Kind::Failed, true)], [3, 3, 1]),
-            (vec![finding("a", Kind::Missing, false)], [4, 5, 0]),
-            (vec![finding("a", Kind::Missing, true)], [4, 4, 1]),
-            (vec![finding("a", Kind::Agrees, false)], [4, 4, 0]),
+            (vec![], [4, 0, 0]),
+            (vec![finding(Kind::Failed, None)], [3, 1, 0]),
+            (vec![finding(Kind::Failed, Some(""))], [3, 1, 0]),
+            (vec![finding(Kind::Failed, Some("read me"))], [3, 0, 1]),
+            (vec![finding(Kind::Missing, None)], [4, 1, 0]),
+            (vec![finding(Kind::Missing, Some("read me"))], [4, 0, 1]),
+            (vec![finding(Kind::Agrees, None)], [4, 0, 0]),
         ] {
-            let checked = Checked {
-                results: all(),
-                findings,
-            };
-            let Agreement {
+            let [agreed, otherwise, beyond] = expected;
+            let expected = Agreement {
                 agreed,
-                cases,
+                otherwise,
                 beyond,
-            } = checked.agreement();
-            assert_eq!([agreed, cases, beyond], expected);
+            };
+            let checked = checked(vec![walked(), walked()], findings);
+            assert_eq!(checked.agreement(), Some(expected));
         }
-        let none = Checked {
-            results: Vec::new(),
-            findings: Vec::new(),
+        let ours = Checked {
+            server: OURS.to_owned(),
+            ..checked(Vec::new(), Vec::new())
         };
-        assert!(none.agreement().to_string().contains("0 of 0 cases"));
+        assert_eq!(ours.agreement(), None);
+    }
+
+    #[test]
+    fn agreement_is_told_of_all_cases_and_of_what_both_offer() {
+        let agreement = Agreement {
+            agreed: 6,
+            otherwise: 2,
+            beyond: 4,
+        };
+        assert_eq!(
+            agreement.to_string(),
+            "Agrees with our server in 6 of 12 cases, 50.0 %.\n\
+             4 of them ask for what it does not offer.\n\
+             Of the other 8 it agrees in 6, 75.0 %, and does otherwise in 2."
+        );
+        let none = checked(Vec::new(), Vec::new());
+        assert!(none.verdict().contains("0 of 0 cases"));
+    }
+
+    #[test]
+    fn cases_are_told_under_their_reason() {
+        let known = || finding(Kind::Failed, Some("read me"));
+        let findings = vec![known(), finding(Kind::Failed, None), known()];
+        let checked = checked(Vec::new(), findings);
+        let line = "  cql scylla plain: FAILED: keys: a\n";
+        assert_eq!(
+            checked.explained(),
+            format!("2 not offered: it is older (read me)\n{line}{line}\n")
+        );
     }
 }

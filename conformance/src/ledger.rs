@@ -3,7 +3,8 @@
 //! A case that fails, one that passes and is not listed, and one that is listed and was not tried
 //! all fail the run until the file says so: a client, an area and the names of its cases, by the
 //! variants that they pass in. Where a peer differs is listed by hand, apart from what it does not
-//! offer at all: only what both servers offer can agree.
+//! offer at all, because only what both servers offer can agree: each of those says where the
+//! peer's own documentation or source shows the gap, so that no disagreement hides there.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::{self, Write as _};
@@ -26,12 +27,16 @@ const SLASH: &str = " / ";
 const ANY: &str = "*";
 /// Our server, in the list of differences.
 pub const OURS: &str = "tessera";
+/// The lists of what a server does otherwise, and of what it does not offer.
+const DIFFERENCES: &str = "differences";
+const BEYOND: &str = "beyond";
 
 const HEAD: &str = "\
 # The cases that pass, by client and area, in all variants of the server or in those that are named;
 # then the cases in which a server differs, each with the reason, and those of features that it does
-# not offer, which are beyond it. A run that finds anything else fails. What passes is written by
-# `tessera-conformance run --update`, the rest by hand.
+# not offer, which are beyond it, each with where its own documentation or source shows that. A run
+# that finds anything else fails. What passes is written by `tessera-conformance run --update`, the
+# rest by hand.
 ";
 
 type Areas = BTreeMap<String, BTreeMap<String, BTreeSet<Variant>>>;
@@ -48,28 +53,41 @@ pub struct Ledger {
 /// Where a server does not do what the cases expect.
 #[derive(Clone, Debug, PartialEq)]
 struct Difference {
-    kind: DifferenceKind,
     server: String,
-    reason: String,
+    known: Known,
     /// Each as `client / area / case`.
     cases: Vec<String>,
 }
 
-/// Whether a server does something otherwise, or does not offer it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum DifferenceKind {
-    Otherwise,
-    Beyond,
+/// Why a server differs.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Known {
+    /// Where its own documentation or source shows that it does not offer this, if it is that.
+    pub shown: Option<String>,
+    /// What it does otherwise, or does not offer.
+    pub reason: String,
 }
 
-impl DifferenceKind {
-    const ALL: [Self; 2] = [Self::Otherwise, Self::Beyond];
+impl Known {
+    /// Whether the server does not offer what the case is about.
+    pub fn is_beyond(&self) -> bool {
+        self.shown.is_some()
+    }
 
     /// The name of its list in the file.
-    fn list(self) -> &'static str {
-        match self {
-            Self::Otherwise => "differences",
-            Self::Beyond => "beyond",
+    fn list(&self) -> &'static str {
+        match self.shown {
+            None => DIFFERENCES,
+            Some(_) => BEYOND,
+        }
+    }
+}
+
+impl fmt::Display for Known {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.shown {
+            None => write!(f, "known: {}", self.reason),
+            Some(shown) => write!(f, "not offered: {} ({shown})", self.reason),
         }
     }
 }
@@ -85,10 +103,8 @@ pub struct Finding {
     pub case: String,
     /// What the walk said of it.
     pub message: String,
-    /// The reason, if the ledger has one.
-    pub reason: Option<String>,
-    /// Whether the reason is that the server does not offer what the case is about.
-    pub is_beyond: bool,
+    /// Why, if the ledger says so.
+    pub known: Option<Known>,
 }
 
 /// In which way a case is otherwise than it is written.
@@ -107,7 +123,8 @@ pub enum Kind {
 }
 
 impl Kind {
-    fn words(self) -> &'static str {
+    /// What is said of such a case.
+    pub fn words(self) -> &'static str {
         match self {
             Self::Failed => "FAILED",
             Self::Unlisted => "PASSES and is not in the ledger",
@@ -124,21 +141,23 @@ impl fmt::Display for Finding {
         if !self.message.is_empty() {
             write!(f, ": {}", self.message)?;
         }
-        match &self.reason {
-            Some(reason) if self.is_beyond => write!(f, " (not offered: {reason})"),
-            Some(reason) => write!(f, " (known: {reason})"),
-            None => Ok(()),
-        }
+        Ok(())
     }
 }
 
 impl Difference {
-    fn parsed(kind: DifferenceKind, value: &Value) -> Result<Self, String> {
+    fn parsed(list: &str, value: &Value) -> Result<Self, String> {
         let text = |name| value.get(name).and_then(Value::as_str).map(str::to_owned);
+        let shown = match list {
+            BEYOND => Some(text("shown").ok_or("what is beyond a server must be shown")?),
+            _ => None,
+        };
         Ok(Self {
-            kind,
             server: text("server").ok_or("a difference names no server")?,
-            reason: text("reason").ok_or("a difference has no reason")?,
+            known: Known {
+                reason: text("reason").ok_or("a difference has no reason")?,
+                shown,
+            },
             cases: strings(value.get("cases").ok_or("a difference names no cases")?)?,
         })
     }
@@ -190,10 +209,10 @@ impl Ledger {
                 }
             }
         }
-        for kind in DifferenceKind::ALL {
-            let differences = root.get(kind.list()).and_then(Value::as_array);
+        for list in [DIFFERENCES, BEYOND] {
+            let differences = root.get(list).and_then(Value::as_array);
             for one in differences.into_iter().flatten() {
-                ledger.differences.push(Difference::parsed(kind, one)?);
+                ledger.differences.push(Difference::parsed(list, one)?);
             }
         }
         Ok(ledger)
@@ -255,35 +274,27 @@ impl Ledger {
     }
 
     /// Why a server differs in a case; any server but ours, if none is named.
-    fn reason(
-        &self,
-        server: Option<&str>,
-        client: &str,
-        case: (&str, &str),
-    ) -> Option<&Difference> {
+    fn known(&self, server: Option<&str>, client: &str, case: (&str, &str)) -> Option<&Known> {
         let is_of = |one: &&Difference| match server {
             Some(server) => one.server == server,
             None => one.server != OURS,
         };
         let names = [client, ANY].map(|client| [client, case.0, case.1].join(SLASH));
         let mut differences = self.differences.iter().filter(is_of);
-        differences.find(|one| one.cases.iter().any(|case| names.contains(case)))
+        let found = differences.find(|one| one.cases.iter().any(|case| names.contains(case)))?;
+        Some(&found.known)
     }
 
     /// What a walk over this server found otherwise than it is written here.
     pub fn judge(&self, walked: &Walked, server: Option<&str>) -> Vec<Finding> {
         let client = walked.walk.walker.name;
         let listed = self.listed(client, walked.walk.variant);
-        let finding = |kind, area: &str, case: &str, message: &str| {
-            let known = self.reason(server, client, (area, case));
-            Finding {
-                kind,
-                area: area.to_owned(),
-                case: case.to_owned(),
-                message: message.to_owned(),
-                reason: known.map(|one| one.reason.clone()),
-                is_beyond: known.is_some_and(|one| one.kind == DifferenceKind::Beyond),
-            }
+        let finding = |kind, area: &str, case: &str, message: &str| Finding {
+            kind,
+            area: area.to_owned(),
+            case: case.to_owned(),
+            message: message.to_owned(),
+            known: self.known(server, client, (area, case)).cloned(),
         };
         let of = |kind, case: &Case| finding(kind, &case.area, &case.name, &case.message);
         let mut findings: Vec<Finding> = walked
@@ -295,12 +306,11 @@ impl Ledger {
         for case in &walked.cases {
             let key = (case.area.as_str(), case.name.as_str());
             tried.insert(key);
-            let is_different = self.reason(server, client, key).is_some();
+            let is_different = self.known(server, client, key).is_some();
             match (case.passed, listed.contains(&key)) {
                 (false, _) => findings.push(of(Kind::Failed, case)),
                 (true, _) if is_different && server.is_some() => findings.push(Finding {
-                    reason: None,
-                    is_beyond: false,
+                    known: None,
                     ..of(Kind::Agrees, case)
                 }),
                 (true, false) => findings.push(of(Kind::Unlisted, case)),
@@ -368,14 +378,17 @@ impl fmt::Display for Ledger {
             }
         }
         for difference in &self.differences {
-            write!(
-                f,
-                "\n[[{}]]\nserver = {}\n",
-                difference.kind.list(),
-                quoted(&difference.server)
-            )?;
-            writeln!(f, "reason = {}", quoted(&difference.reason))?;
-            list(f, "cases", difference.cases.iter().collect())?;
+            let Difference {
+                server,
+                known,
+                cases,
+            } = difference;
+            writeln!(f, "\n[[{}]]\nserver = {}", known.list(), quoted(server))?;
+            writeln!(f, "reason = {}", quoted(&known.reason))?;
+            if let Some(shown) = &known.shown {
+                writeln!(f, "shown = {}", quoted(shown))?;
+            }
+            list(f, "cases", cases.iter().collect())?;
         }
         Ok(())
     }
@@ -448,6 +461,7 @@ cases = ["* / access / both"]
 [[beyond]]
 server = "peer"
 reason = "it has no such thing"
+shown = "its documentation"
 cases = ["python / access / more"]
 "#;
 
@@ -474,7 +488,7 @@ cases = ["python / access / more"]
 
     fn found(walked: &Walked, server: Option<&str>) -> Vec<(Kind, String, bool)> {
         let findings = ledger(TEXT).judge(walked, server).into_iter();
-        let plain = |one: Finding| (one.kind, one.case, one.reason.is_some());
+        let plain = |one: Finding| (one.kind, one.case, one.known.is_some());
         findings.map(plain).collect()
     }
 
@@ -545,13 +559,14 @@ cases = ["python / access / more"]
     fn what_a_server_does_not_offer_is_apart_from_what_it_does_otherwise() {
         let cases = [("both", false), ("more", false), ("new", false)];
         let findings = ledger(TEXT).judge(&walked(Variant::Plain, &cases), Some("peer"));
-        let shown: Vec<String> = findings.iter().map(Finding::to_string).collect();
+        let why = |one: &Finding| one.known.as_ref().map(Known::to_string);
+        let shown: Vec<_> = findings.iter().map(why).collect();
         assert_eq!(
             shown,
             [
-                "FAILED: access: both (known: it is older)",
-                "FAILED: access: more (not offered: it has no such thing)",
-                "FAILED: access: new",
+                Some("known: it is older".to_owned()),
+                Some("not offered: it has no such thing (its documentation)".to_owned()),
+                None,
             ]
         );
         // What passes all the same is no reason for anything.
@@ -562,7 +577,7 @@ cases = ["python / access / more"]
         assert!(
             findings
                 .iter()
-                .any(|one| one.kind == Kind::Agrees && one.reason.is_none() && !one.is_beyond)
+                .any(|one| one.kind == Kind::Agrees && one.known.is_none())
         );
     }
 
@@ -591,7 +606,7 @@ cases = ["python / access / more"]
             "[passes.python.access]\nsideways = ['x']",
             "[passes.python.access]\neverywhere = [1]",
             "[[differences]]\nserver = 'x'\ncases = []",
-            "[[beyond]]\nserver = 'x'\ncases = []",
+            "[[beyond]]\nserver = 'x'\nreason = 'x'\ncases = []",
             "[",
         ] {
             assert!(

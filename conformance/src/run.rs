@@ -58,9 +58,6 @@ pub(crate) fn command(matches: &ArgMatches) -> Result<(), Failure> {
     };
     let checked = check(&walks, &options)?;
     write!(io::stdout(), "\n{}", checked.text())?;
-    if options.target.is_some() {
-        writeln!(io::stdout(), "{}", checked.agreement())?;
-    }
     write_files(matches, &checked)?;
     if matches.get_flag("update") {
         update(&checked.results)?;
@@ -99,14 +96,13 @@ fn chosen(matches: &ArgMatches) -> Result<Vec<Walk>, Failure> {
 }
 
 fn write_files(matches: &ArgMatches, checked: &Checked) -> Result<(), Failure> {
-    let results = &checked.results;
     for (name, write) in [
         ("junit", reports::junit as fn(&_) -> String),
-        ("json", |results| format!("{:#}\n", reports::json(results))),
+        ("json", |checked| format!("{:#}\n", reports::json(checked))),
         ("html", reports::html),
     ] {
         if let Some(file) = matches.get_one::<PathBuf>(name) {
-            fs::write(file, write(results.as_slice()))?;
+            fs::write(file, write(checked))?;
         }
     }
     Ok(())

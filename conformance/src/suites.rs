@@ -269,6 +269,14 @@ impl Walk {
     }
 }
 
+impl PartialEq for Walk {
+    /// The options follow from the rest.
+    fn eq(&self, other: &Self) -> bool {
+        let parts = |walk: &Self| (walk.suite.name, walk.walker.name, walk.variant);
+        parts(self) == parts(other)
+    }
+}
+
 impl fmt::Display for Walk {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let variant = self.variant.name();

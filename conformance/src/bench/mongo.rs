@@ -18,7 +18,8 @@ use crate::bench::workload::{self, RANGE, Row, Target};
 use crate::bench::ycsb;
 
 const SUITE: &str = "mongo";
-const COLLECTION: &str = "items";
+pub(crate) const DATABASE: &str = "bench";
+pub(crate) const COLLECTION: &str = "items";
 /// OP_MSG.
 const OP_CODE: u32 = 2013;
 /// Numbers that stand for others.
@@ -175,15 +176,8 @@ fn template(
         "$clusterTime",
         doc! { "clusterTime": time, "signature": signature },
     );
-    command.insert("$db", "bench");
-    let body = command.to_vec()?;
-    let length = u32::try_from(16 + 4 + 1 + body.len())?;
-    let mut bytes = Vec::new();
-    for field in [length, 0, 0, OP_CODE, 0] {
-        bytes.extend_from_slice(&field.to_le_bytes());
-    }
-    bytes.push(0);
-    bytes.extend_from_slice(&body);
+    command.insert("$db", DATABASE);
+    let bytes = message(&command)?;
     let (item, end, number) = (ITEM.to_le_bytes(), END.to_le_bytes(), NUMBER.to_le_bytes());
     // Object ids end with the number, the other way round.
     let [item_end, end_end] = [ITEM, END].map(i64::to_be_bytes);
@@ -201,6 +195,19 @@ fn template(
         mark(SESSION_END, Source::Connection, 0),
     ];
     Ok(Template::new(&bytes, &marks, expected).with_place(Wire::Mongo.slot_place()))
+}
+
+/// A command as OP_MSG, its only section.
+pub(crate) fn message(command: &Document) -> Result<Vec<u8>, Failure> {
+    let body = command.to_vec()?;
+    let length = u32::try_from(16 + 4 + 1 + body.len())?;
+    let mut bytes = Vec::new();
+    for field in [length, 0, 0, OP_CODE, 0] {
+        bytes.extend_from_slice(&field.to_le_bytes());
+    }
+    bytes.push(0);
+    bytes.extend_from_slice(&body);
+    Ok(bytes)
 }
 
 fn mark(text: &[u8], source: Source, plus: u64) -> Mark<'_> {

@@ -17,11 +17,10 @@ use crate::Failure;
 use crate::bench::Scale;
 use crate::bench::figures::{Figure, Limit, Measured, Report, Section};
 use crate::bench::load::histogram;
+use crate::bench::mongo::{COLLECTION, DATABASE, message};
 use crate::bench::subject::Subject;
 
 const SUITE: &str = "reshard";
-const DATABASE: &str = "bench";
-const COLLECTION: &str = "items";
 const WRITERS: i64 = 8;
 /// Documents in one command while the collection is filled.
 const BATCH: i64 = 1_000;
@@ -29,7 +28,6 @@ const BATCH: i64 = 1_000;
 const CHANGED: i64 = 250;
 /// Numbers of inserted documents: far from those that are there, and those of other writers.
 const INSERTED: i64 = 1_000_000_000;
-const OP_CODE: u32 = 2013;
 
 pub(crate) async fn run(report: &mut Report, scale: &Scale) -> Result<(), Failure> {
     let workload = format!("{} documents, {WRITERS} clients write", scale.large_table);
@@ -298,15 +296,7 @@ impl Client {
         if !command.contains_key("$db") {
             command.insert("$db", DATABASE);
         }
-        let body = command.to_vec()?;
-        let length = u32::try_from(16 + 4 + 1 + body.len())?;
-        self.buffer.clear();
-        for field in [length, 1, 0, OP_CODE, 0] {
-            self.buffer.extend_from_slice(&field.to_le_bytes());
-        }
-        self.buffer.push(0);
-        self.buffer.extend_from_slice(&body);
-        self.stream.write_all(&self.buffer).await?;
+        self.stream.write_all(&message(&command)?).await?;
         let length = self.stream.read_u32_le().await?;
         self.buffer
             .resize(usize::try_from(length)?.saturating_sub(4), 0);

@@ -3,119 +3,195 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use super::{Matrix, Tally, escaped, suites, summary};
+use super::{Matrix, Tally, escaped, suites};
 use crate::cases::Case;
-use crate::runner::Walked;
+use crate::check::Checked;
+use crate::ledger::Finding;
+use crate::suites::{Suite, Walk};
 
-const STYLE: &str = "\
-:root { color-scheme: light dark; --line: #8884; --good: #1a7f37; --bad: #cf222e; }
-@media (prefers-color-scheme: dark) { :root { --good: #3fb950; --bad: #ff7b72; } }
-body { font: 15px/1.45 system-ui, sans-serif; margin: 2rem auto; max-width: 72rem; }
-body { padding: 0 1rem; }
-.scroll { overflow-x: auto; margin-bottom: 1rem; }
-table { border-collapse: collapse; font-variant-numeric: tabular-nums; }
-th, td { border-bottom: 1px solid var(--line); padding: .3rem .7rem; text-align: right; }
-td, small > span { white-space: nowrap; }
-th:first-child, td:first-child { text-align: left; }
-.good { color: var(--good); }
-.bad { color: var(--bad); font-weight: 600; }
-details { margin: .2rem 0; }
-summary { cursor: pointer; }
-ul { padding-left: 1.2rem; }
-li { margin: .1rem 0; }
-pre { margin: .2rem 0; padding-left: .6rem; border-left: 2px solid var(--bad); }
-pre { font: 12px/1.4 ui-monospace, monospace; white-space: pre-wrap; overflow-wrap: anywhere; }
-small { opacity: .7; }
-";
+const STYLE: &str = include_str!("page.css");
 
 /// The page.
-pub fn html(results: &[Walked]) -> String {
+pub fn html(checked: &Checked) -> String {
     let mut page = String::from("<!doctype html>\n<html lang=\"en\">\n<meta charset=\"utf-8\">\n");
     page.push_str("<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n");
-    page.push_str("<title>Conformance</title>\n");
     // Nothing can go wrong with a string in memory.
-    let _written = write_body(&mut page, results).is_ok();
+    let _written = write_body(&mut page, checked).is_ok();
     page
 }
 
-fn write_body(page: &mut String, results: &[Walked]) -> std::fmt::Result {
-    writeln!(page, "<style>\n{STYLE}</style>\n<h1>Conformance</h1>")?;
-    writeln!(page, "<p>{}.</p>", escaped(&summary(results)))?;
-    for suite in suites(results) {
+fn write_body(page: &mut String, checked: &Checked) -> std::fmt::Result {
+    let server = escaped(&checked.server);
+    writeln!(page, "<title>Conformance of {server}</title>")?;
+    writeln!(
+        page,
+        "<style>\n{STYLE}</style>\n<h1>Conformance of {server}</h1>"
+    )?;
+    let class = match checked.unexplained().next() {
+        None => "good",
+        Some(_) => "bad",
+    };
+    writeln!(page, "<div class=\"verdict {class}\">")?;
+    for sentence in checked.verdict().lines() {
+        writeln!(page, "<p>{}</p>", escaped(sentence))?;
+    }
+    writeln!(page, "</div>")?;
+    write_findings(page, checked)?;
+    for suite in suites(&checked.results) {
         writeln!(page, "<h2>{}</h2>", suite.title)?;
-        let matrix = Matrix::of(suite, results);
-        write_matrix(page, &matrix)?;
+        let matrix = Matrix::of(suite, &checked.results);
+        write_matrix(page, suite, &matrix, checked)?;
         for area in matrix.areas.keys() {
-            write_area(page, suite.name, area, results)?;
+            write_area(page, suite, area, checked)?;
         }
     }
     Ok(())
 }
 
-fn write_matrix(page: &mut String, matrix: &Matrix<'_>) -> std::fmt::Result {
+/// What the ledgers do not explain, and then what they do, each reason with its cases.
+fn write_findings(page: &mut String, checked: &Checked) -> std::fmt::Result {
+    if checked.unexplained().next().is_some() {
+        writeln!(page, "<h2>Otherwise than the ledgers say</h2>\n<ul>")?;
+        for (walk, finding) in checked.unexplained() {
+            write_finding(page, walk, finding)?;
+        }
+        writeln!(page, "</ul>")?;
+    }
+    let reasons = checked.reasons();
+    if !reasons.is_empty() {
+        writeln!(page, "<h2>Known differences</h2>")?;
+    }
+    for (known, findings) in reasons {
+        let (reason, count) = (escaped(&known.to_string()), findings.len());
+        writeln!(
+            page,
+            "<details><summary>{reason} <small>{count}</small></summary><ul>"
+        )?;
+        for (walk, finding) in findings {
+            write_finding(page, walk, finding)?;
+        }
+        writeln!(page, "</ul></details>")?;
+    }
+    Ok(())
+}
+
+fn write_finding(page: &mut String, walk: &Walk, finding: &Finding) -> std::fmt::Result {
+    let (what, case) = (finding.kind.words(), escaped(&finding.case));
+    let area = escaped(&finding.area);
+    write!(page, "<li><small>{walk}: {area}: {what}</small> {case}")?;
+    write_message(page, &finding.message)
+}
+
+fn write_message(page: &mut String, message: &str) -> std::fmt::Result {
+    match message {
+        "" => writeln!(page),
+        message => writeln!(page, "<pre>{}</pre>", escaped(message)),
+    }
+}
+
+fn write_matrix(
+    page: &mut String,
+    suite: &Suite,
+    matrix: &Matrix<'_>,
+    checked: &Checked,
+) -> std::fmt::Result {
+    let unexplained = |client: &str, area: Option<&str>| {
+        checked.unexplained().any(|(walk, finding)| {
+            let is_there = walk.suite.name == suite.name && walk.walker.name == client;
+            is_there && area.is_none_or(|area| finding.area == area)
+        })
+    };
     write!(page, "<div class=\"scroll\"><table>\n<tr><th>feature")?;
     for client in &matrix.clients {
         write!(page, "<th>{client}")?;
     }
     for area in matrix.areas.keys() {
-        write!(page, "\n<tr><td>{}", escaped(area))?;
+        write!(page, "\n<tr><th>{}", escaped(area))?;
         for client in &matrix.clients {
-            write_cell(page, matrix.cell(area, client))?;
+            let sign = Sign::of(matrix.cell(area, client), unexplained(client, Some(area)));
+            write_cell(page, matrix.cell(area, client), sign)?;
         }
     }
-    write!(page, "\n<tr><th>all")?;
+    write!(page, "\n<tr class=\"sum\"><th>all")?;
     for client in &matrix.clients {
-        write_cell(page, matrix.total(client))?;
+        let sign = Sign::of(matrix.total(client), unexplained(client, None));
+        write_cell(page, matrix.total(client), sign)?;
     }
     writeln!(page, "\n</table></div>")
 }
 
-fn write_cell(page: &mut String, tally: Tally) -> std::fmt::Result {
+/// How something went.
+#[derive(Clone, Copy)]
+enum Sign {
+    Good,
+    /// Not as it should be, and the ledger says why.
+    Known,
+    Bad,
+}
+
+impl Sign {
+    fn of(tally: Tally, is_unexplained: bool) -> Self {
+        match (is_unexplained, tally.passed == tally.all) {
+            (true, _) => Self::Bad,
+            (false, true) => Self::Good,
+            (false, false) => Self::Known,
+        }
+    }
+
+    /// The class of its color, and the sign itself: colors are not for everybody.
+    fn shown(self) -> (&'static str, char) {
+        match self {
+            Self::Good => ("good", '✓'),
+            Self::Known => ("known", '≠'),
+            Self::Bad => ("bad", '✗'),
+        }
+    }
+}
+
+fn write_cell(page: &mut String, tally: Tally, sign: Sign) -> std::fmt::Result {
+    let (class, sign) = sign.shown();
     match tally {
         Tally { all: 0, .. } => write!(page, "<td>"),
         Tally { passed, all } if passed == all => {
-            write!(page, "<td class=\"good\">✓ {all}")
+            write!(page, "<td class=\"{class}\">{sign} {all}")
         }
-        Tally { passed, all } => write!(page, "<td class=\"bad\">✗ {passed} of {all}"),
+        Tally { passed, all } => write!(page, "<td class=\"{class}\">{sign} {passed} of {all}"),
     }
 }
 
 /// The cases of an area, each with the walks that tried it.
-fn write_area(page: &mut String, suite: &str, area: &str, results: &[Walked]) -> std::fmt::Result {
-    let mut cases: BTreeMap<&str, Vec<(String, &Case)>> = BTreeMap::new();
-    for walked in results.iter().filter(|it| it.walk.suite.name == suite) {
-        let walk = &walked.walk;
+fn write_area(page: &mut String, suite: &Suite, area: &str, checked: &Checked) -> std::fmt::Result {
+    let mut cases: BTreeMap<&str, Vec<(&Walk, &Case)>> = BTreeMap::new();
+    let of_suite = checked.results.iter();
+    for walked in of_suite.filter(|it| it.walk.suite.name == suite.name) {
         for case in walked.cases.iter().filter(|case| case.area == area) {
-            let by = format!("{} {}", walk.walker.name, walk.variant.name());
-            cases.entry(&case.name).or_default().push((by, case));
+            let tried = cases.entry(&case.name).or_default();
+            tried.push((&walked.walk, case));
         }
     }
-    let failed = cases.values().flatten().any(|(_, case)| !case.passed);
-    let open = if failed { " open" } else { "" };
-    let (area, count) = (escaped(area), cases.len());
+    let count = cases.len();
     writeln!(
         page,
-        "<details{open}><summary>{area}: {count} cases</summary><ul>"
+        "<details><summary>{} <small>{count} cases</small></summary><ul>",
+        escaped(area)
     )?;
     for (name, tried) in cases {
         write!(page, "<li>{} <small>", escaped(name))?;
-        for (by, case) in &tried {
-            let (class, sign) = if case.passed {
-                ("good", '✓')
-            } else {
-                ("bad", '✗')
-            };
+        for (walk, case) in tried {
+            let (class, sign) = match checked.finding(walk, case) {
+                None => Sign::Good,
+                Some(finding) if finding.known.is_some() => Sign::Known,
+                Some(_) => Sign::Bad,
+            }
+            .shown();
+            let (client, variant) = (walk.walker.name, walk.variant.name());
             let time = case.time.as_secs_f64() * 1_000.0;
             write!(
                 page,
-                "<span><span class=\"{class}\">{sign}</span> {by} {time:.1} ms</span> "
+                "<span><b class=\"{class}\">{sign}</b> {client} {variant} {time:.1} ms</span> "
             )?;
         }
-        write!(page, "</small>")?;
-        for (by, case) in tried.iter().filter(|(_, case)| !case.passed) {
-            write!(page, "<pre>{by}: {}</pre>", escaped(&case.message))?;
-        }
-        writeln!(page)?;
+        writeln!(page, "</small>")?;
     }
     writeln!(page, "</ul></details>")
 }
@@ -123,15 +199,17 @@ fn write_area(page: &mut String, suite: &str, area: &str, results: &[Walked]) ->
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::reports::tests::walked;
+    use crate::reports::tests::checked;
 
     #[test]
     fn the_page_has_the_matrix_and_the_cases_and_fetches_nothing() {
-        let page = html(&[walked()]);
+        let page = html(&checked());
         for part in [
-            "<td>keys<td class=\"bad\">✗ 1 of 2",
-            "<li>b&lt;a&gt;d <small><span><span class=\"bad\">✗</span> scylla plain 1500.0 ms<",
-            "<pre>scylla plain: &quot;&amp;\u{fffd}</pre>",
+            "<h1>Conformance of peer</h1>",
+            "<th>keys<td class=\"bad\">✗ 1 of 2",
+            "<li>b&lt;a&gt;d <small><span><b class=\"bad\">✗</b> scylla plain 1500.0 ms<",
+            "<li><small>cql scylla plain: keys: FAILED</small> b&lt;a&gt;d<pre>&quot;&amp;",
+            "<summary>known: it is older <small>1</small></summary>",
         ] {
             assert!(page.contains(part), "{part} is not in\n{page}");
         }

@@ -1,57 +1,158 @@
 //! The form of JUnit, which build servers read.
+//!
+//! A case fails there exactly if it fails the run: what a ledger explains is skipped with its
+//! reason, and what a ledger lists and nobody tried is a case that failed.
 
 use std::fmt::Write as _;
+use std::time::Duration;
 
 use super::escaped;
+use crate::cases::Case;
+use crate::check::Checked;
+use crate::ledger::Finding;
 use crate::runner::Walked;
 
 /// One suite for each walk, one class for each area.
-pub fn junit(results: &[Walked]) -> String {
-    let mut xml = String::from("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites>\n");
-    for walked in results {
-        // Nothing can go wrong with a string in memory.
-        let _written = suite(&mut xml, walked).is_ok();
+pub fn junit(checked: &Checked) -> String {
+    let mut xml = String::from("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n");
+    let suites: Vec<Suite> = checked
+        .results
+        .iter()
+        .map(|it| suite(checked, it))
+        .collect();
+    let sum = suites.iter().fold(Counts::default(), |sum, suite| Counts {
+        tests: sum.tests + suite.counts.tests,
+        failures: sum.failures + suite.counts.failures,
+        skipped: sum.skipped + suite.counts.skipped,
+        time: sum.time + suite.counts.time,
+    });
+    let server = escaped(&checked.server);
+    // Nothing can go wrong with a string in memory.
+    let _written = writeln!(xml, "<testsuites name=\"{server}\" {}>", sum.text()).is_ok();
+    for Suite {
+        name,
+        counts,
+        cases,
+    } in suites
+    {
+        let counts = counts.text();
+        let _written = writeln!(xml, "  <testsuite name=\"{name}\" {counts}>").is_ok();
+        xml.push_str(&cases);
+        xml.push_str("  </testsuite>\n");
     }
     xml.push_str("</testsuites>\n");
     xml
 }
 
-fn suite(xml: &mut String, walked: &Walked) -> std::fmt::Result {
-    let (all, failed) = (walked.cases.len(), walked.failed().count());
-    let (name, time) = (walked.walk.to_string(), walked.time.as_secs_f64());
-    write!(xml, "  <testsuite name=\"{name}\" tests=\"{all}\" ")?;
-    writeln!(xml, "failures=\"{failed}\" time=\"{time:.3}\">")?;
-    for case in &walked.cases {
-        let (area, case_name) = (escaped(&case.area), escaped(&case.name));
-        let seconds = case.time.as_secs_f64();
-        write!(xml, "    <testcase classname=\"{name} {area}\" ")?;
-        write!(xml, "name=\"{case_name}\" time=\"{seconds:.6}\"")?;
-        match case.passed {
-            true => writeln!(xml, "/>")?,
-            false => {
-                let message = escaped(&case.message);
-                writeln!(xml, "><failure>{message}</failure></testcase>")?;
-            }
-        }
+/// A suite, with its cases written out.
+struct Suite {
+    name: String,
+    counts: Counts,
+    cases: String,
+}
+
+#[derive(Default)]
+struct Counts {
+    tests: usize,
+    failures: usize,
+    skipped: usize,
+    time: Duration,
+}
+
+impl Counts {
+    fn text(&self) -> String {
+        let Self {
+            tests,
+            failures,
+            skipped,
+            time,
+        } = self;
+        let seconds = time.as_secs_f64();
+        format!(
+            "tests=\"{tests}\" failures=\"{failures}\" errors=\"0\" skipped=\"{skipped}\" \
+             time=\"{seconds:.3}\""
+        )
     }
-    writeln!(xml, "  </testsuite>")
+}
+
+fn suite(checked: &Checked, walked: &Walked) -> Suite {
+    let walk = &walked.walk;
+    let mut suite = Suite {
+        name: walk.to_string(),
+        counts: Counts {
+            time: walked.time,
+            ..Counts::default()
+        },
+        cases: String::new(),
+    };
+    for case in &walked.cases {
+        suite.add(case, checked.finding(walk, case));
+    }
+    for finding in checked.missing(walk) {
+        let case = Case {
+            area: finding.area.clone(),
+            name: finding.case.clone(),
+            passed: false,
+            time: Duration::ZERO,
+            message: String::new(),
+        };
+        suite.add(&case, Some(finding));
+    }
+    suite
+}
+
+impl Suite {
+    fn add(&mut self, case: &Case, finding: Option<&Finding>) {
+        self.counts.tests += 1;
+        let known = finding.and_then(|finding| finding.known.as_ref());
+        let outcome = match (finding, known) {
+            (_, Some(known)) => {
+                self.counts.skipped += 1;
+                format!("<skipped message=\"{}\"/>", escaped(&known.to_string()))
+            }
+            (Some(finding), None) => {
+                self.counts.failures += 1;
+                let (kind, message) = (finding.kind.words(), escaped(&finding.message));
+                format!("<failure type=\"{kind}\" message=\"{kind}\">{message}</failure>")
+            }
+            (None, None) => String::new(),
+        };
+        // Build servers take what is before the last dot for the place of a class.
+        let class = format!("{}.{}", self.name.replace(' ', "."), escaped(&case.area));
+        let (name, seconds) = (escaped(&case.name), case.time.as_secs_f64());
+        // Nothing can go wrong with a string in memory.
+        let _written = writeln!(
+            self.cases,
+            "    <testcase classname=\"{class}\" name=\"{name}\" time=\"{seconds:.6}\">{outcome}\
+             </testcase>"
+        )
+        .is_ok();
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::reports::tests::walked;
+    use crate::reports::tests::checked;
 
     #[test]
     fn build_servers_can_read_it() {
-        let xml = junit(&[walked()]);
-        let expected = concat!(
-            "  <testsuite name=\"cql scylla plain\" tests=\"2\" failures=\"1\" time=\"3.000\">\n",
-            "    <testcase classname=\"cql scylla plain keys\" name=\"good\" time=\"1.500000\"/>\n",
-            "    <testcase classname=\"cql scylla plain keys\" name=\"b&lt;a&gt;d\" ",
-            "time=\"1.500000\"><failure>&quot;&amp;\u{fffd}</failure></testcase>\n",
-            "  </testsuite>\n",
-        );
-        assert!(xml.contains(expected), "{xml}");
+        let counts = "tests=\"3\" failures=\"1\" errors=\"0\" skipped=\"1\" time=\"3.000\"";
+        let case = "    <testcase classname=\"cql.scylla.plain.keys\" name=";
+        let expected = [
+            format!("<testsuites name=\"peer\" {counts}>\n"),
+            format!("  <testsuite name=\"cql scylla plain\" {counts}>\n"),
+            format!("{case}\"good\" time=\"1.500000\"></testcase>\n"),
+            format!(
+                "{case}\"b&lt;a&gt;d\" time=\"1.500000\"><failure type=\"FAILED\" \
+                 message=\"FAILED\">&quot;&amp;\u{fffd}</failure></testcase>\n"
+            ),
+            format!(
+                "{case}\"old\" time=\"0.000000\"><skipped message=\"known: it is older\"/>\
+                 </testcase>\n"
+            ),
+        ];
+        let xml = junit(&checked());
+        assert!(xml.contains(&expected.concat()), "{xml}");
     }
 }

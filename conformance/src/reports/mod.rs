@@ -9,8 +9,11 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
+use crate::cases::Case;
+use crate::check::Checked;
+use crate::ledger::Finding;
 use crate::runner::Walked;
-use crate::suites::{SUITES, Suite};
+use crate::suites::{SUITES, Suite, Walk};
 
 pub use html::html;
 pub use junit::junit;
@@ -77,9 +80,9 @@ fn suites(results: &[Walked]) -> impl Iterator<Item = &'static Suite> {
 }
 
 /// Everything, for programs.
-pub fn json(results: &[Walked]) -> Value {
+pub fn json(checked: &Checked) -> Value {
     let walk = |walked: &Walked| {
-        let cases: Vec<Value> = walked.cases.iter().map(|case| case.json()).collect();
+        let cases: Vec<Value> = walked.cases.iter().map(Case::json).collect();
         json!({
             "suite": walked.walk.suite.name,
             "client": walked.walk.walker.name,
@@ -88,7 +91,30 @@ pub fn json(results: &[Walked]) -> Value {
             "cases": cases,
         })
     };
-    json!({ "walks": results.iter().map(walk).collect::<Vec<_>>() })
+    let finding = |(walk, finding): &(Walk, Finding)| {
+        json!({
+            "suite": walk.suite.name,
+            "client": walk.walker.name,
+            "variant": walk.variant.name(),
+            "area": finding.area,
+            "case": finding.case,
+            "what": finding.kind.words(),
+            "reason": finding.known.as_ref().map(|known| &known.reason),
+            "shown": finding.known.as_ref().and_then(|known| known.shown.as_ref()),
+        })
+    };
+    let (results, findings) = (checked.results.iter(), checked.findings.iter());
+    let cases = || results.clone().flat_map(|walked| &walked.cases);
+    json!({
+        "server": checked.server,
+        "cases": cases().count(),
+        "passed": cases().filter(|case| case.passed).count(),
+        "failed": cases().filter(|case| !case.passed).count(),
+        "unexplained": checked.unexplained().count(),
+        "agreement": checked.agreement().map(|agreement| agreement.json()),
+        "walks": results.clone().map(walk).collect::<Vec<_>>(),
+        "findings": findings.map(finding).collect::<Vec<_>>(),
+    })
 }
 
 /// A text that may stand in XML and in HTML, in an attribute too.
@@ -116,8 +142,7 @@ pub(crate) mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::cases::Case;
-    use crate::suites::Walk;
+    use crate::ledger::{Kind, Known};
 
     /// A walk with two cases, of which one failed with a message that needs care.
     pub(crate) fn walked() -> Walked {
@@ -138,6 +163,29 @@ pub(crate) mod tests {
         }
     }
 
+    /// The same held against a ledger, which has a third case and knows why it was not tried.
+    pub(crate) fn checked() -> Checked {
+        let finding = |kind, case: &str, message: &str, known: Option<&str>| Finding {
+            kind,
+            area: "keys".to_owned(),
+            case: case.to_owned(),
+            message: message.to_owned(),
+            known: known.map(|reason| Known {
+                reason: reason.to_owned(),
+                shown: None,
+            }),
+        };
+        let findings = [
+            finding(Kind::Failed, "b<a>d", "\"&\u{1}", None),
+            finding(Kind::Missing, "old", "", Some("it is older")),
+        ];
+        Checked {
+            server: "peer".to_owned(),
+            results: vec![walked()],
+            findings: findings.map(|one| (walked().walk, one)).to_vec(),
+        }
+    }
+
     #[test]
     fn cases_are_counted_by_area_and_client() {
         let results = [walked()];
@@ -152,9 +200,17 @@ pub(crate) mod tests {
 
     #[test]
     fn programs_read_every_case() {
-        let found = json(&[walked()]);
-        let case = found.pointer("/walks/0/cases/1").unwrap();
-        assert_eq!(case.get("message").unwrap(), "\"&\u{1}");
-        assert_eq!(found.pointer("/walks/0/client").unwrap(), "scylla");
+        let found = json(&checked());
+        for (place, expected) in [
+            ("/walks/0/cases/1/message", json!("\"&\u{1}")),
+            ("/walks/0/client", json!("scylla")),
+            ("/cases", json!(2)),
+            ("/failed", json!(1)),
+            ("/unexplained", json!(1)),
+            ("/agreement/agreed", json!(1)),
+            ("/findings/1/reason", json!("it is older")),
+        ] {
+            assert_eq!(found.pointer(place), Some(&expected), "{place}");
+        }
     }
 }

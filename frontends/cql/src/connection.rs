@@ -42,12 +42,15 @@ pub(crate) async fn serve(service: Arc<Service>, connection: Connection) {
         activity,
         peer,
         shutdown,
+        tls,
         ..
     } = connection;
+    let session = Arc::new(Session::new(peer, tls));
+    let _listed = service.clients.list(&session);
     let mut served = Served {
         events: service.events.listen(),
-        service,
-        session: Arc::new(Session::new(peer)),
+        service: Arc::clone(&service),
+        session,
         stream,
         activity,
         shutdown,
@@ -158,6 +161,7 @@ impl Served {
     async fn begin(&mut self, envelope: Envelope) -> Result<(), Ended> {
         let (header, stream) = (envelope.header, envelope.header.stream);
         let running = self.activity.begin();
+        self.session.count_request();
         if header.opcode == Opcode::Startup {
             return self.start(&envelope);
         }

@@ -7,7 +7,7 @@ use crate::failure::Failure;
 use crate::parser::parse;
 use crate::prepared::{Current, Prepared};
 use crate::service::Service;
-use crate::session::{Session, Stage, Startup};
+use crate::session::{Session, Stage, Started, Startup};
 use crate::statements::{Asking, Given, given, note, unprepared};
 use crate::system::CQL_VERSION;
 use crate::traces::Trace;
@@ -58,7 +58,7 @@ pub(crate) fn start(
         return Err(CqlError::protocol("A STARTUP message is expected"));
     };
     let startup = Startup::read(&options, header.version)?;
-    session.agree(startup);
+    session.agree(startup, Started::new(header.version, &options));
     if service.config.requires_authentication {
         session.move_to(Stage::Authenticating);
         return Ok((startup, Response::Authenticate(AUTHENTICATOR.to_owned())));

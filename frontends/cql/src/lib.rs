@@ -7,6 +7,7 @@
 
 mod auth;
 mod catalog;
+mod clients;
 mod connection;
 mod define;
 mod describe;

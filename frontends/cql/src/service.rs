@@ -8,6 +8,7 @@ use tessera_core::Store;
 
 use crate::auth::{Roles, User};
 use crate::catalog::{Catalog, Catalogs, mark_as_hash};
+use crate::clients::Clients;
 use crate::error::Result;
 use crate::events::Events;
 use crate::execute::BatchLimits;
@@ -50,6 +51,7 @@ pub(crate) struct Service {
     pub(crate) roles: Roles,
     pub(crate) events: Events,
     pub(crate) traces: Traces,
+    pub(crate) clients: Clients,
     /// Where clients on this machine reach it.
     pub(crate) address: SocketAddr,
     /// Tells this server from others.
@@ -75,6 +77,7 @@ impl Service {
             roles: Roles::new(store.clone(), &config.users),
             events: Events::default(),
             traces: Traces::default(),
+            clients: Clients::default(),
             store,
             config,
             address,

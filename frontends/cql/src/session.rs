@@ -1,6 +1,7 @@
 //! What the server knows of one connection. Its requests run at the same time and share it.
 
 use std::net::SocketAddr;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::error::{CqlError, Result};
@@ -9,6 +10,9 @@ use crate::wire::{Compression, Opcode, Version};
 /// One connection.
 pub(crate) struct Session {
     pub(crate) peer: SocketAddr,
+    pub(crate) is_encrypted: bool,
+    /// How many requests have come.
+    requests: AtomicU64,
     state: Mutex<State>,
 }
 
@@ -20,6 +24,39 @@ struct State {
     /// Whether it wants to hear of changes of definitions.
     hears_schema: bool,
     reads_payloads: bool,
+    started: Option<Arc<Started>>,
+}
+
+/// How a client has introduced itself.
+#[derive(Debug)]
+pub(crate) struct Started {
+    pub(crate) version: Version,
+    /// What STARTUP said, as far as it is kept.
+    pub(crate) options: Vec<(String, String)>,
+}
+
+/// So much is kept of what a client says of itself.
+const OPTIONS_BYTES: usize = 4_096;
+
+impl Started {
+    pub(crate) fn new(version: Version, options: &[(&str, &str)]) -> Self {
+        let mut room = OPTIONS_BYTES;
+        let kept = options.iter().take_while(|(name, value)| {
+            let left = room.checked_sub(name.len() + value.len());
+            room = left.unwrap_or(0);
+            left.is_some()
+        });
+        let owned = |(name, value): &(&str, &str)| ((*name).to_owned(), (*value).to_owned());
+        let options = kept.map(owned).collect();
+        Self { version, options }
+    }
+
+    /// The value of an option, whose name may be written in any case.
+    pub(crate) fn option(&self, name: &str) -> Option<&str> {
+        let mut options = self.options.iter();
+        let found = options.find(|(known, _)| known.eq_ignore_ascii_case(name));
+        found.map(|(_, value)| value.as_str())
+    }
 }
 
 /// How far a connection is.
@@ -33,10 +70,23 @@ pub(crate) enum Stage {
     Ready,
 }
 
+impl Stage {
+    /// As Cassandra calls it.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Established => "established",
+            Self::Authenticating => "authenticating",
+            Self::Ready => "ready",
+        }
+    }
+}
+
 impl Session {
-    pub(crate) fn new(peer: SocketAddr) -> Self {
+    pub(crate) fn new(peer: SocketAddr, is_encrypted: bool) -> Self {
         Self {
             peer,
+            is_encrypted,
+            requests: AtomicU64::new(0),
             state: Mutex::default(),
         }
     }
@@ -59,6 +109,25 @@ impl Session {
             Stage::Ready => "the connection is already initialized",
         };
         refuse(format!("Unexpected message {name}, {rest}"))
+    }
+
+    /// Notes that a request has come.
+    pub(crate) fn count_request(&self) {
+        self.requests.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn requests(&self) -> i64 {
+        let requests = self.requests.load(Ordering::Relaxed);
+        i64::try_from(requests).unwrap_or(i64::MAX)
+    }
+
+    pub(crate) fn stage(&self) -> Stage {
+        self.state().stage
+    }
+
+    /// How the client has introduced itself, once it has.
+    pub(crate) fn started(&self) -> Option<Arc<Started>> {
+        self.state().started.clone()
     }
 
     pub(crate) fn move_to(&self, stage: Stage) {
@@ -94,9 +163,11 @@ impl Session {
         self.state().hears_schema
     }
 
-    /// Notes whether the client can read a payload that it has not asked for.
-    pub(crate) fn agree(&self, startup: Startup) {
-        self.state().reads_payloads = startup.names_driver;
+    /// Notes who the client is, and whether it can read a payload that it has not asked for.
+    pub(crate) fn agree(&self, startup: Startup, started: Started) {
+        let mut state = self.state();
+        state.reads_payloads = startup.names_driver;
+        state.started = Some(Arc::new(started));
     }
 
     pub(crate) fn reads_payloads(&self) -> bool {
@@ -167,7 +238,7 @@ mod tests {
 
     #[test]
     fn messages_have_their_stage() {
-        let session = Session::new("127.0.0.1:1".parse().unwrap());
+        let session = Session::new("127.0.0.1:1".parse().unwrap(), false);
         let words = |opcode| session.expect(opcode).map_err(|error| error.message);
         assert_eq!(words(Opcode::Startup), Ok(()));
         assert_eq!(

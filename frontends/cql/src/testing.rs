@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tessera_core::Store;
+use tessera_core::clock::Clock;
 use tessera_core::memory::MemoryEngine;
 use tessera_core::model::Model;
 use tessera_core::store::StoreOptions;
@@ -135,16 +136,22 @@ impl Tester {
     }
 
     pub(crate) async fn with(config: CqlConfig) -> Self {
+        Self::at(Clock::system(), config).await
+    }
+
+    /// One that goes by this clock.
+    pub(crate) async fn at(clock: Clock, config: CqlConfig) -> Self {
         let engine = Arc::new(MemoryEngine::new());
         let model: Arc<dyn Model> = Arc::new(CqlModel::default());
         let options = StoreOptions {
             models: HashMap::from([(API.to_owned(), model)]),
+            clock,
             ..StoreOptions::default()
         };
         let store = Store::open(engine, options).await.unwrap();
         Self {
             service: Arc::new(Service::new(store, config)),
-            session: Session::new("127.0.0.1:1".parse().unwrap()),
+            session: Session::new("127.0.0.1:1".parse().unwrap(), false),
         }
     }
 
@@ -153,7 +160,7 @@ impl Tester {
         let store = self.service.store.clone();
         Self {
             service: Arc::new(Service::new(store, self.service.config.clone())),
-            session: Session::new("127.0.0.1:3".parse().unwrap()),
+            session: Session::new("127.0.0.1:3".parse().unwrap(), false),
         }
     }
 
@@ -161,17 +168,22 @@ impl Tester {
     pub(crate) fn another(&self) -> Self {
         Self {
             service: Arc::clone(&self.service),
-            session: Session::new("127.0.0.1:2".parse().unwrap()),
+            session: Session::new("127.0.0.1:2".parse().unwrap(), false),
         }
     }
 
     /// Runs a statement.
     pub(crate) async fn run(&self, text: &str) -> Result<Given> {
-        let parameters = Parameters::new(Consistency::One);
+        self.run_with(text, &Parameters::new(Consistency::One))
+            .await
+    }
+
+    /// Runs a statement with these parameters.
+    pub(crate) async fn run_with(&self, text: &str, parameters: &Parameters<'_>) -> Result<Given> {
         let asking = Asking {
             service: &self.service,
             session: &self.session,
-            parameters: &parameters,
+            parameters,
             payload: &[],
             keyspace: self.session.keyspace(),
         };

@@ -141,6 +141,47 @@ async fn only_who_names_its_driver_hears_of_charges() {
 }
 
 #[tokio::test]
+async fn connections_are_listed_while_they_last() {
+    let tester = Tester::new().await;
+    tester.ok(&[KEYSPACE]).await;
+    let mut client = Client::new(&tester.service, Version::V4);
+    let options = vec![
+        ("CQL_VERSION", "3.0.0"),
+        ("DRIVER_NAME", "a driver"),
+        ("DRIVER_VERSION", "1.2"),
+    ];
+    assert_eq!(client.ask(Request::Startup(options)).await, Response::Ready);
+    client.query("USE ks").await;
+    let asked = "SELECT JSON * FROM system_views.clients WHERE address = '127.0.0.1' AND port = 1";
+    let listed = async || {
+        let ResultBody::Rows(rows) = tester.ok(&[asked]).await.body else {
+            panic!("no rows");
+        };
+        let cells = rows.cells().into_iter().flatten();
+        let texts: Vec<String> = cells.map(|it| String::from_utf8(it).unwrap()).collect();
+        texts.join("; ")
+    };
+    assert_eq!(
+        listed().await,
+        r#"{"address": "127.0.0.1", "port": 1, "client_options": {"CQL_VERSION": "3.0.0", "#
+            .to_owned()
+            + r#""DRIVER_NAME": "a driver", "DRIVER_VERSION": "1.2"}, "#
+            + r#""connection_stage": "ready", "driver_name": "a driver", "#
+            + r#""driver_version": "1.2", "hostname": "127.0.0.1", "keyspace_name": "ks", "#
+            + r#""protocol_version": 4, "request_count": 2, "ssl_cipher_suite": null, "#
+            + r#""ssl_enabled": false, "ssl_protocol": null, "username": "anonymous"}"#
+    );
+    drop(client);
+    let gone = async {
+        while !listed().await.is_empty() {
+            tokio::task::yield_now().await;
+        }
+    };
+    let gone = tokio::time::timeout(std::time::Duration::from_secs(10), gone);
+    gone.await.unwrap();
+}
+
+#[tokio::test]
 async fn streams_are_answered_by_their_numbers() {
     let tester = Tester::new().await;
     let mut client = Client::started(&tester.service, Version::V4, None).await;

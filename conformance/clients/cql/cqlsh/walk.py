@@ -7,7 +7,6 @@
 Prints a line of JSON for every input; the exit code is 0 if all passed.
 """
 
-import argparse
 import collections
 import os
 import pathlib
@@ -16,7 +15,7 @@ import subprocess
 import sys
 import tempfile
 
-from report import Report
+from report import Report, arguments
 
 HERE = pathlib.Path(__file__).parent
 EXPECTED = HERE / "session.txt"
@@ -62,9 +61,7 @@ class Shell:
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("endpoint", help="for example 127.0.0.1:9042")
-    parser.add_argument("--ca", help="a file with the certificate to trust")
+    parser = arguments(__doc__, "127.0.0.1:9042")
     parser.add_argument("--user")
     parser.add_argument("--password")
     parser.add_argument("--write", action="store_true")

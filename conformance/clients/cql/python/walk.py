@@ -6,9 +6,6 @@
 Prints a line of JSON for every case; the exit code is 0 if all passed.
 """
 
-import argparse
-import sys
-
 import access
 import connection
 import definitions
@@ -19,25 +16,16 @@ import statements
 import values
 from checks import outcome
 from place import Place
-from report import Report
+from report import Report, arguments
 
 PARTS = [connection, definitions, keys, values, statements, prepared, paging, access]
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("endpoint", help="for example 127.0.0.1:9042")
-    parser.add_argument("--ca", help="a file with the certificate to trust")
+    parser = arguments(__doc__, "127.0.0.1:9042")
     parser.add_argument("--user")
     parser.add_argument("--password")
-    options = parser.parse_args()
-
-    place, report = Place(options), Report(outcome)
-    try:
-        report.parts(PARTS, place)
-    finally:
-        place.clean_up()
-    sys.exit(0 if report.finish() else 1)
+    Report(outcome).walk(PARTS, Place(parser.parse_args()))
 
 
 if __name__ == "__main__":

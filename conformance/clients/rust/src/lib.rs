@@ -12,6 +12,14 @@ use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject as _;
 use rustls::{ClientConfig, RootCertStore};
 
+/// Tables of the three designs of a primary key.
+pub const KEY_TABLES: [&str; 3] = [
+    "CREATE TABLE single (id int PRIMARY KEY, v int)",
+    "CREATE TABLE compound (p int, c int, v int, PRIMARY KEY (p, c)) \
+     WITH CLUSTERING ORDER BY (c DESC)",
+    "CREATE TABLE composite (a int, b text, c int, PRIMARY KEY ((a, b), c))",
+];
+
 /// What a walk is told: `ENDPOINT [--ca FILE] [--user NAME --password WORD] [--compressors NAMES]`.
 #[derive(Debug, Default)]
 pub struct Options {

@@ -16,16 +16,12 @@ other_codes=''
 #   ~REGEX         the body matches
 #   !~REGEX        the body does not match
 check() {
-    local name="$1" expectations=()
+    local name="$1" expectations=() asked=()
     shift
-    while [ "$1" != -- ]; do
-        expectations+=("$1")
-        shift
-    done
-    shift
-    case "$1" in
-        [A-Z]*) ask "$@" ;;
-        *) "$@" ;;
+    split_at_dashes "$@"
+    case "${asked[0]}" in
+        [A-Z]*) ask "${asked[@]}" ;;
+        *) "${asked[@]}" ;;
     esac
     local expectation
     for expectation in "${expectations[@]}"; do
@@ -38,6 +34,16 @@ check() {
         return
     done
     pass "$name"
+}
+
+# split_at_dashes EXPECTATION... -- WORD...: into `expectations` and `asked` of the caller.
+split_at_dashes() {
+    while [ "$1" != -- ]; do
+        expectations+=("$1")
+        shift
+    done
+    shift
+    asked=("$@")
 }
 
 # Whether the last answer meets an expectation.

@@ -85,7 +85,7 @@ async function walkPolicies(table, report) {
   const [start, expiry] = [new Date("2024-01-01T00:00:00Z"), new Date("2034-01-01T00:00:00Z")];
   const policies = [
     { id: "all", accessPolicy: { permission: "raud", start, expiry } },
-    { id: "reading", accessPolicy: { permission: "r", expiry } },
+    { id: "reading", accessPolicy: { permission: "r", start, expiry } },
   ];
   await report.check("set access policies", policies, () => after(policies));
   await report.check("remove access policies", [], () => after([]));

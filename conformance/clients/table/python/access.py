@@ -144,10 +144,12 @@ def walk_policies(account, report, name):
     credential = account.table_sas(name, permission=None, expiry=None, policy_id="reader")
 
     def with_policy(**policy):
-        table.set_table_access_policy({"reader": TableAccessPolicy(**policy)} if policy else {})
+        policy = TableAccessPolicy(start=past - hour, **policy) if policy else None
+        table.set_table_access_policy({"reader": policy} if policy else {})
         return read_as(account, credential, name)
 
-    past = now() - timedelta(hours=1)
+    hour = timedelta(hours=1)
+    past = now() - hour
     for case, policy, expected in [
         ("a policy that reads", {"permission": "r", "expiry": soon()}, "r"),
         ("a policy that only adds", {"permission": "a", "expiry": soon()}, NOT_PERMITTED),

@@ -6,9 +6,6 @@
 Prints a line of JSON for every case; the exit code is 0 if all passed.
 """
 
-import argparse
-import sys
-
 import access
 import entities
 import properties
@@ -19,27 +16,25 @@ import transactions
 import validation
 from account import Account
 from checks import RefusalReport
+from report import arguments
 
 PARTS = [tables, entities, properties, queries, transactions, validation, access, service]
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("endpoint", help="for example http://127.0.0.1:10002/devstoreaccount1")
-    parser.add_argument("--ca", help="a file with the certificate to trust")
+    parser = arguments(__doc__, "http://127.0.0.1:10002/devstoreaccount1")
     parser.add_argument("--cosmos", action="store_true", help="expect what Cosmos does, not Table storage")
     parser.add_argument("--token", help="a file with a bearer token that the server takes")
     options = parser.parse_args()
 
     account, report = Account(options), RefusalReport()
-    try:
-        report.parts(PARTS, account)
+
+    def check_answers():
         report.area = "answers"
         account.answers.check(report, options.cosmos)
         report.check_codes()
-    finally:
-        account.clean_up()
-    sys.exit(0 if report.finish() else 1)
+
+    report.walk(PARTS, account, then=check_answers)
 
 
 if __name__ == "__main__":

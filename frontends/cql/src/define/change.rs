@@ -126,9 +126,9 @@ impl Definer<'_> {
         ))
     }
 
-    /// Microseconds since 1970.
+    /// Microseconds since 1970, later than any write that this server has timed.
     pub(super) fn now_us(&self) -> i64 {
-        let now_us = self.service.store.clock().now_ms().saturating_mul(1_000);
+        let now_us = self.service.store.clock().next_version(0);
         i64::try_from(now_us).unwrap_or(i64::MAX)
     }
 }

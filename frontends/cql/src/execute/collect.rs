@@ -7,6 +7,7 @@ use tessera_core::clock::Clock;
 
 use super::evaluate::{Given, Scope};
 use super::line::Line;
+use super::nearest::Nearest;
 use super::paging::PagingState;
 use super::reader::{Flow, Place, Sink};
 use crate::error::Result;
@@ -46,6 +47,8 @@ pub(super) struct Collector<'a> {
     is_full: bool,
     /// Where the page of the index began that is being read.
     pub(super) index_page: Bytes,
+    /// What rows are sorted by instead of their columns.
+    pub(super) nearest: Option<Nearest<'a>>,
 }
 
 /// What all rows of a SELECT are looked at with.
@@ -121,12 +124,14 @@ impl<'a> Collector<'a> {
             last_count: after.map_or(0, |state| state.in_partition),
             is_full: false,
             index_page: after.map(|state| state.index.clone()).unwrap_or_default(),
+            nearest: None,
         }
     }
 
     /// How many rows are wanted, as far as that is known.
     pub(super) fn most(&self) -> usize {
-        if self.select.is_grouped || !self.select.route.filters.is_empty() {
+        let is_any_last = self.select.is_grouped || self.nearest.is_some();
+        if is_any_last || !self.select.route.filters.is_empty() {
             return usize::MAX;
         }
         let most = self.limits.rows.min(self.limits.page).saturating_add(1);
@@ -143,8 +148,23 @@ impl<'a> Collector<'a> {
         given >= self.limits.rows || given >= self.limits.page
     }
 
+    /// Whether rows are sorted before they are given.
+    fn is_sorted(&self) -> bool {
+        !self.select.sort.is_empty() || self.nearest.is_some()
+    }
+
+    /// What a row is sorted by; none if it is not among those that are asked for.
+    fn sort_keys(&self, line: &Line<'_>) -> Result<Option<Cells>> {
+        if let Some(nearest) = &self.nearest {
+            return Ok(nearest.rank(line)?.map(|rank| vec![Some(rank)]));
+        }
+        let key = |(column, _): &(usize, bool)| line.values.get(*column).cloned().flatten();
+        let keys = self.select.sort.iter();
+        Ok(Some(keys.map(|by| key(by).map(Cow::into_owned)).collect()))
+    }
+
     fn plain(&mut self, place: &Place<'_>, line: &Line<'_>) -> Result<Flow> {
-        let is_sorted = !self.select.sort.is_empty();
+        let is_sorted = self.is_sorted();
         if !is_sorted && self.has_enough() {
             self.is_full = true;
             return Ok(Flow::Stop);
@@ -160,7 +180,7 @@ impl<'a> Collector<'a> {
                 .collect();
             cells?
         };
-        if self.select.sort.is_empty() {
+        if !is_sorted {
             match &self.select.selection.json {
                 None => self.rows.push(cells.iter().map(|cell| cell.as_deref())),
                 Some(names) => {
@@ -169,18 +189,15 @@ impl<'a> Collector<'a> {
                 }
             }
         } else {
-            let key = |(column, _): &(usize, bool)| line.values.get(*column).cloned().flatten();
-            let keys = self
-                .select
-                .sort
-                .iter()
-                .map(|by| key(by).map(Cow::into_owned))
-                .collect();
+            let Some(keys) = self.sort_keys(line)? else {
+                return Ok(Flow::More);
+            };
             let owned = cells
                 .into_iter()
                 .map(|cell| cell.map(Cow::into_owned))
                 .collect();
             self.unsorted.push((keys, owned));
+            self.keep_nearest();
         }
         self.in_partition += 1;
         self.last_count = self.in_partition;
@@ -188,9 +205,22 @@ impl<'a> Collector<'a> {
         Ok(self.after_row())
     }
 
+    /// Forgets rows that are not among the nearest so far, once there are many of them.
+    fn keep_nearest(&mut self) {
+        let most = usize::try_from(self.limits.rows).unwrap_or(usize::MAX);
+        if self.nearest.is_some() && self.unsorted.len() >= most.saturating_mul(2) {
+            self.unsorted
+                .sort_by(|(left, _), (right, _)| left.cmp(right));
+            self.unsorted.truncate(most);
+        }
+    }
+
     fn after_row(&mut self) -> Flow {
         // Nobody looks whether anything follows a full page: the next one tells.
-        let is_sorted = !self.select.sort.is_empty();
+        if self.nearest.is_some() {
+            return Flow::More;
+        }
+        let is_sorted = self.is_sorted();
         if !is_sorted && self.given_rows() >= self.limits.page {
             self.is_full = true;
             return Flow::Stop;
@@ -389,7 +419,11 @@ impl<'a> Collector<'a> {
     fn sort(&mut self) -> Result<()> {
         let mut unsorted = std::mem::take(&mut self.unsorted);
         let columns = &self.select.table().columns;
+        let is_nearest = self.nearest.is_some();
         unsorted.sort_by(|(left, _), (right, _)| {
+            if is_nearest {
+                return left.cmp(right);
+            }
             let mut orders = self.select.sort.iter().zip(left.iter().zip(right)).map(
                 |((column, is_descending), (left, right))| {
                     let order = match (left, right, columns.get(*column)) {

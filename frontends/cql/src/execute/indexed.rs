@@ -1,10 +1,12 @@
 //! Refuses values that are too long for an index that Cassandra would keep of them.
 
 use super::keys::key_components;
+use super::nearest::check_vector;
 use crate::error::{CqlError, Result, refuse};
 use crate::row::{Content, Row};
 use crate::schema::{Column, Index, Table};
 use crate::statement::IndexTargetKind;
+use crate::types::{DataType, vector_floats};
 
 /// Where Cassandra's keys end, and those of its indexes before.
 const LIMIT: usize = 65_535;
@@ -31,9 +33,13 @@ pub(super) fn check_row(table: &Table, row: &Row) -> Result<()> {
     for (index, column) in indexes(table) {
         match row.columns.get(&column.number) {
             None => {}
-            Some(Content::Simple(cell)) => {
-                check(table, index, cell.value.as_ref().map_or(0, Vec::len))?;
-            }
+            Some(Content::Simple(cell)) => match (&cell.value, &column.data_type) {
+                (Some(vector), DataType::Vector { .. }) if index.is_storage_attached() => {
+                    let vector = vector_floats(vector, &column.data_type)?;
+                    check_vector(index.similarity(), &vector)?;
+                }
+                (value, _) => check(table, index, value.as_ref().map_or(0, Vec::len))?,
+            },
             Some(Content::Complex { cells, .. }) => {
                 for (path, cell) in cells.iter().filter(|(_, cell)| cell.value.is_some()) {
                     let value = cell.value.as_ref().map_or(0, Vec::len);

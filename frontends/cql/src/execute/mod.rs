@@ -22,6 +22,9 @@ mod language_tests;
 mod line;
 mod model;
 mod modify;
+#[cfg(test)]
+mod near_tests;
+mod nearest;
 mod paging;
 mod partition;
 #[cfg(test)]
@@ -35,6 +38,8 @@ mod settle;
 mod suite_tests;
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod time_tests;
 #[cfg(test)]
 mod value_tests;
 mod view_build;

@@ -249,6 +249,8 @@ fn of_cells(
 fn of_value(column: &Column, index: &Index, value: &[u8]) -> Vec<Vec<u8>> {
     let one = |first: &[u8], second: &[u8]| index_value(column, index.kind, first, second);
     match (index.kind, &column.data_type) {
+        // The nearest are found by comparing, so that nobody would look these up.
+        (_, DataType::Vector { .. }) if index.is_storage_attached() => Vec::new(),
         (IndexTargetKind::Simple | IndexTargetKind::Full, _) => vec![one(value, &[])],
         (_, DataType::Map { .. }) => {
             let entries = map_entries(value).unwrap_or_default().into_iter();

@@ -14,6 +14,7 @@ use super::index_reader::{IndexSink, LookedUp};
 use super::indexed::check_wanted;
 use super::line::{Lens, Line};
 use super::model::index_value;
+use super::nearest::{self, Nearest};
 use super::paging::PagingState;
 use super::reader::{Flow, Place as RowPlace, Reader, Sink, Slice};
 use super::{Answer, Context, Outcome, now_of};
@@ -46,8 +47,11 @@ pub(super) async fn select(
     };
     check_filters(select, &scope)?;
     let limits = limits(select, context, &scope)?;
+    let (limits, warning) = nearest::limits(select, context, limits)?;
+    let nearest = Nearest::of(select, &scope)?;
     let after = context.paging_state.map(PagingState::decode).transpose()?;
     let mut collector = Collector::new(select, &scope, limits, after.as_ref());
+    collector.nearest = nearest;
     let mut charge = tessera_core::throughput::Charge::default();
     match &select.relation.place {
         Place::Computed => computed(select, context, &scope, &mut collector).await?,
@@ -75,7 +79,7 @@ pub(super) async fn select(
     Ok(Answer {
         outcome: Outcome::Rows(collector.finish()?),
         charge,
-        warnings: warnings(select),
+        warnings: warnings(select).into_iter().chain(warning).collect(),
     })
 }
 

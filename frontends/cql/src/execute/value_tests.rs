@@ -3,22 +3,13 @@
 use std::sync::Arc;
 
 use super::tests::{ask, check, text, with};
-use crate::parser::parse;
 use crate::plan::FollowingView;
-use crate::statements::Asking;
 use crate::testing::Tester;
 use crate::wire::{Consistency, Parameters, ResultBody, Value};
 
 /// What a statement answers with these parameters.
 async fn ask_with(tester: &Tester, statement: &str, parameters: Parameters<'_>) -> String {
-    let asking = Asking {
-        service: &tester.service,
-        session: &tester.session,
-        parameters: &parameters,
-        payload: &[],
-        keyspace: tester.session.keyspace(),
-    };
-    match asking.run(&parse(statement).unwrap(), &mut None).await {
+    match tester.run_with(statement, &parameters).await {
         Err(error) => error.message,
         Ok(given) => match given.body {
             ResultBody::Rows(rows) => text(&rows),

@@ -2,7 +2,7 @@
 
 use super::{Call, Pattern, Returns, Row};
 use crate::error::{CqlError, Result};
-use crate::types::{Native, vector_elements};
+use crate::types::{Native, Similarity, vector_floats};
 
 const OVERLOADS: &[(&[Pattern], Returns)] = &[(
     &[Pattern::Vector, Pattern::First],
@@ -25,55 +25,35 @@ const fn row(name: &'static str, evaluate: super::Evaluate) -> Row {
     }
 }
 
-fn floats(call: &Call<'_>, index: usize) -> Result<Vec<f32>> {
-    let (Some(bytes), Some(data_type)) = (call.bytes(index), call.types.get(index)) else {
-        return Ok(Vec::new());
+/// How alike the two arguments are, neither of which is null.
+fn alike(call: &Call<'_>, similarity: Similarity) -> Result<Option<f32>> {
+    let floats = |index| match (call.bytes(index), call.types.get(index)) {
+        (Some(bytes), Some(data_type)) => vector_floats(bytes, data_type),
+        _ => Ok(Vec::new()),
     };
-    let wrong = || CqlError::invalid("the vectors must be vectors of floats");
-    let read = |bytes: &[u8]| {
-        bytes
-            .try_into()
-            .map(f32::from_be_bytes)
-            .map_err(|_| wrong())
-    };
-    vector_elements(bytes, data_type)?
-        .into_iter()
-        .map(read)
-        .collect()
+    Ok(similarity.of(&floats(0)?, &floats(1)?))
 }
 
-fn pairs(call: &Call<'_>) -> Result<Vec<(f32, f32)>> {
-    Ok(floats(call, 0)?.into_iter().zip(floats(call, 1)?).collect())
-}
-
-fn dot(pairs: &[(f32, f32)]) -> f32 {
-    pairs.iter().map(|(left, right)| left * right).sum()
-}
-
-fn answer(similarity: f32) -> Result<Option<Vec<u8>>> {
-    Ok(Some(similarity.to_be_bytes().to_vec()))
+fn answer(similarity: Option<f32>) -> Result<Option<Vec<u8>>> {
+    Ok(similarity.map(|similarity| similarity.to_be_bytes().to_vec()))
 }
 
 fn cosine(call: &Call<'_>) -> Result<Option<Vec<u8>>> {
-    let pairs = pairs(call)?;
-    let length = |of: fn(&(f32, f32)) -> f32| pairs.iter().map(|p| of(p) * of(p)).sum::<f32>();
-    let (left, right) = (length(|pair| pair.0), length(|pair| pair.1));
-    if left == 0.0 || right == 0.0 {
+    let similarity = alike(call, Similarity::Cosine)?;
+    if similarity.is_none() {
         return Err(CqlError::invalid(
             "Function system.similarity_cosine doesn't support all-zero vectors.",
         ));
     }
-    answer((1.0 + dot(&pairs) / (left * right).sqrt()) / 2.0)
+    answer(similarity)
 }
 
 fn euclidean(call: &Call<'_>) -> Result<Option<Vec<u8>>> {
-    let pairs = pairs(call)?;
-    let square: f32 = pairs.iter().map(|(l, r)| (l - r) * (l - r)).sum();
-    answer(1.0 / (1.0 + square))
+    answer(alike(call, Similarity::Euclidean)?)
 }
 
 fn dot_product(call: &Call<'_>) -> Result<Option<Vec<u8>>> {
-    answer((1.0 + dot(&pairs(call)?)) / 2.0)
+    answer(alike(call, Similarity::DotProduct)?)
 }
 
 #[cfg(test)]

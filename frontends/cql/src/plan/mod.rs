@@ -11,6 +11,7 @@ mod constant;
 mod expression;
 mod literal;
 mod modify;
+mod near;
 mod operation;
 mod repeats;
 mod restriction;
@@ -37,6 +38,7 @@ pub(crate) use batch::{Batch, check_batch, nowhere};
 pub(crate) use condition::{ColumnCondition, Condition, ConditionPart, ConditionTest};
 pub(crate) use expression::{Expression, Part, Typed};
 pub(crate) use modify::{Change, How, Kind, Modification};
+pub(crate) use near::Near;
 pub(crate) use restriction::{
     Bound, Choice, ClusteringStep, ClusteringTest, Filter, Test, TokenRange, Tuple,
 };

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::expression::{Expression, Typed};
+use super::near::{self, Near};
 use super::restriction::{Choice, ClusteringTest, Test};
 use super::route::{Partitions, Route, route};
 use super::selection::{Selection, columns_of};
@@ -12,7 +13,7 @@ use crate::error::{Result, refuse};
 use crate::functions::Aggregate;
 use crate::schema::{ColumnKind, Table};
 use crate::statement::{self, Direction, Selector, function_text};
-use crate::types::{DataType, Native};
+use crate::types::Native;
 
 /// A SELECT that can be run.
 #[derive(Debug)]
@@ -31,6 +32,8 @@ pub(crate) struct Select {
     pub(crate) is_reversed: bool,
     /// The columns by which rows of several partitions are sorted, and whether in descending order.
     pub(crate) sort: Vec<(usize, bool)>,
+    /// What the rows are asked for that are nearest to it.
+    pub(crate) near: Option<Near>,
     pub(crate) limit: Option<Expression>,
     pub(crate) per_partition_limit: Option<Expression>,
     /// Which columns of the table are looked at.
@@ -55,13 +58,25 @@ pub(super) fn select(
     let selection = planner.selection(&select.selection, select.is_json)?;
     let restrictions = planner.restrictions(&select.relations)?;
     let group_by = groups(planner, select)?;
-    let route = route(table, restrictions, select.allow_filtering)?;
+    let near = planner.near(select)?;
+    near::check_vectors(table, near.as_ref(), &restrictions)?;
+    let route = route(
+        table,
+        restrictions,
+        select.allow_filtering || near.is_some(),
+    )?;
+    if near.is_some() {
+        near::check_route(table, &route)?;
+    }
     if select.is_distinct {
         check_distinct(table, &selection, &route)?;
         check_distinct_groups(table, &group_by)?;
     }
     check_group_order(table, &group_by, &route)?;
-    let (is_reversed, sort) = order(table, select, &route)?;
+    let (is_reversed, sort) = match near {
+        Some(_) => (false, Vec::new()),
+        None => order(table, select, &route)?,
+    };
     let aggregates = std::mem::take(&mut planner.aggregates);
     let is_grouped = !aggregates.is_empty() || !group_by.is_empty();
     if select.per_partition_limit.is_some() {
@@ -79,7 +94,13 @@ pub(super) fn select(
         "per_partition_limit",
         "LIMIT",
     )?;
-    let needed = needed(table, &selection, &aggregates, &group_by, &route);
+    if near.is_some() && is_grouped {
+        return refuse("Top-K queries can not be run with aggregation");
+    }
+    let mut needed = needed(table, &selection, &aggregates, &group_by, &route);
+    if let Some(needed) = near.as_ref().and_then(|near| needed.get_mut(near.column)) {
+        *needed = true;
+    }
     let is_of_regular = |filter: &super::restriction::Filter| {
         let kind = table.columns.get(filter.column).map(|column| column.kind);
         !matches!(kind, Some(ColumnKind::Static | ColumnKind::PartitionKey))
@@ -94,6 +115,7 @@ pub(super) fn select(
         is_distinct: select.is_distinct,
         is_reversed,
         sort,
+        near,
         limit,
         per_partition_limit,
         needed,
@@ -322,18 +344,8 @@ fn order(
     select: &statement::Select,
     route: &Route,
 ) -> Result<(bool, Vec<(usize, bool)>)> {
-    let Some(first) = select.order_by.first() else {
+    if select.order_by.is_empty() {
         return Ok((false, Vec::new()));
-    };
-    if first.near.is_some() {
-        let place = find_column(table, &first.column)?;
-        let column = table.columns.get(place).map(|column| &column.data_type);
-        if let Some(other) = column.filter(|it| !matches!(it, DataType::Vector { .. })) {
-            return refuse(format!(
-                "Unexpected receiver type '{other}'; only list and vector are expected"
-            ));
-        }
-        return refuse("ANN ordering by vector requires the column to be indexed");
     }
     if route.index.is_some() {
         return refuse("ORDER BY with 2ndary indexes is not supported, except for ANN queries.");

@@ -1,6 +1,6 @@
 //! CREATE INDEX: the index that a statement defines on a table, or why it cannot be.
 
-use super::{Column, ColumnKind, Index, Table};
+use super::{Column, ColumnKind, Index, Table, storage_attached};
 use crate::error::{CqlError, Result, refuse};
 use crate::statement::{CreateIndex, IndexTarget, IndexTargetKind, PropertyValue};
 use crate::types::{DataType, Native};
@@ -28,6 +28,13 @@ pub(crate) fn create_index(
         [target] => target,
         [] => {
             return refuse("Only CUSTOM indexes can be created without specifying a target column");
+        }
+        targets if create.class.is_some() => {
+            let columns: Vec<&str> = targets.iter().map(|it| it.column.as_str()).collect();
+            let columns = columns.join(", ");
+            return refuse(format!(
+                "A storage-attached index cannot be created over multiple columns: {columns}"
+            ));
         }
         _ => return refuse("Only CUSTOM indexes support multiple columns"),
     };
@@ -61,8 +68,7 @@ pub(crate) fn create_index(
             .filter(|class| class != "legacy_local_table"),
         options: options(create)?,
     };
-    let same = |other: &&Index| other.column == index.column && other.kind == index.kind;
-    if let Some(other) = table.indexes.iter().find(same) {
+    if let Some(other) = table.indexes.iter().find(|other| is_same(other, &index)) {
         if create.if_not_exists {
             return Ok(None);
         }
@@ -71,7 +77,24 @@ pub(crate) fn create_index(
             "Index {name} is a duplicate of existing index {other}"
         ));
     }
+    if index.is_storage_attached() {
+        storage_attached::check(&index, column, table)?;
+    }
     Ok(Some(index))
+}
+
+/// Whether two indexes differ in nothing but their names. Those of different classes may be of one
+/// column.
+fn is_same(left: &Index, right: &Index) -> bool {
+    let options = |index: &Index| {
+        let mut options = index.options.clone();
+        options.sort();
+        options
+    };
+    left.column == right.column
+        && left.kind == right.kind
+        && left.class == right.class
+        && options(left) == options(right)
 }
 
 fn check_durations(data_type: &DataType) -> Result<()> {
@@ -206,6 +229,110 @@ mod tests {
                 (index.name.as_str(), index.target().as_str()),
                 (name, target)
             );
+        }
+    }
+
+    #[test]
+    fn indexes_of_different_classes_may_be_of_one_column() {
+        let mut table =
+            table("CREATE TABLE t (p int PRIMARY KEY, v int, m map<int, int>)").unwrap();
+        for (text, words) in [
+            ("CREATE INDEX a ON t (v)", ""),
+            (
+                "CREATE CUSTOM INDEX b ON t (v) USING 'StorageAttachedIndex'",
+                "",
+            ),
+            (
+                "CREATE INDEX c ON t (v)",
+                "Index c is a duplicate of existing index a",
+            ),
+            (
+                "CREATE INDEX c ON t (v) USING 'legacy_local_table'",
+                "Index c is a duplicate of existing index a",
+            ),
+            (
+                "CREATE CUSTOM INDEX c ON t (v) USING 'StorageAttachedIndex'",
+                "Index c is a duplicate of existing index b",
+            ),
+            (
+                "CREATE INDEX c ON t (v) USING 'sai'",
+                "Cannot create more than one storage-attached index on the same column: v",
+            ),
+            ("CREATE CUSTOM INDEX d ON t (keys(m)) USING 'sai'", ""),
+            ("CREATE CUSTOM INDEX e ON t (values(m)) USING 'sai'", ""),
+            ("CREATE CUSTOM INDEX f ON t (v) USING 'Other'", ""),
+        ] {
+            let Statement::CreateIndex(create) = parse(text).unwrap().statement else {
+                panic!("{text}")
+            };
+            match create_index(&create, &table, &|_| false) {
+                Ok(index) => table.indexes.extend(index),
+                Err(error) => assert_eq!(error.message, words, "{text}"),
+            }
+            assert!(!table.indexes.iter().any(|it| it.name == "c"), "{text}");
+        }
+        let names: Vec<&str> = table.indexes.iter().map(|it| it.name.as_str()).collect();
+        assert_eq!(names, ["a", "b", "d", "e", "f"]);
+    }
+
+    #[test]
+    fn storage_attached_indexes_have_their_options() {
+        let table = table(
+            "CREATE TABLE t (p int PRIMARY KEY, v int, b blob, e vector<float, 2>, \
+             i vector<int, 2>, o vector<float, 1>)",
+        );
+        let table = table.unwrap();
+        let with = |column: &str, options: &str| {
+            let text = format!(
+                "CREATE CUSTOM INDEX ON t ({column}) USING 'sai' WITH OPTIONS = {{{options}}}"
+            );
+            let Statement::CreateIndex(create) = parse(&text).unwrap().statement else {
+                panic!("{text}")
+            };
+            match create_index(&create, &table, &|_| false) {
+                Ok(index) => format!("{:?}", index.unwrap().similarity()),
+                Err(error) => error.message,
+            }
+        };
+        for (column, options, expected) in [
+            ("e", "'similarity_function': 'euclidean'", "Euclidean"),
+            ("e", "'optimize_for': 'recall'", "Cosine"),
+            ("v", "'case_sensitive': 'false'", "Cosine"),
+            (
+                "e",
+                "'similarity_function': 'x'",
+                "Similarity function X was not recognized for index null. Valid values are: \
+                 EUCLIDEAN, DOT_PRODUCT, COSINE",
+            ),
+            (
+                "v",
+                "'similarity_function': 'cosine'",
+                "CQL type int cannot have vector options",
+            ),
+            (
+                "e",
+                "'construction_beam_width': '9'",
+                "Construction beam width cannot be set without enabling \
+                 SAI_VECTOR_ALLOW_CUSTOM_PARAMETERS",
+            ),
+            (
+                "v",
+                "'x': '1'",
+                "Properties specified [x] are not understood by StorageAttachedIndex",
+            ),
+            (
+                "i",
+                "'similarity_function': 'cosine'",
+                "SAI ANN indexes are only allowed on vector columns with float elements",
+            ),
+            (
+                "o",
+                "'similarity_function': 'cosine'",
+                "Cosine similarity is not supported for single-dimension vectors",
+            ),
+            ("b", "'ascii': 'true'", "Unsupported type: blob"),
+        ] {
+            assert_eq!(with(column, options), expected, "{column} {options}");
         }
     }
 

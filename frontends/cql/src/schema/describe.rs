@@ -307,7 +307,8 @@ mod tests {
         let table = table("CREATE TABLE t (k int PRIMARY KEY, m map<int, int>)").unwrap();
         for text in [
             "CREATE INDEX i ON ks.t (keys(m));",
-            "CREATE CUSTOM INDEX i ON ks.t (entries(m)) USING 'sai' WITH OPTIONS = {'a': 'b'};",
+            "CREATE CUSTOM INDEX i ON ks.t (entries(m)) USING 'sai' WITH OPTIONS = {'ascii': \
+             'true'};",
         ] {
             let Statement::CreateIndex(create) = parse(text).unwrap().statement else {
                 panic!()

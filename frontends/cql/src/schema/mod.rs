@@ -16,6 +16,7 @@ mod describe;
 mod keyspace_options;
 mod options;
 mod resolve;
+mod storage_attached;
 mod stored;
 mod stored_types;
 #[cfg(test)]

@@ -6,6 +6,7 @@
 
 mod auth;
 mod build;
+mod clients;
 mod cluster;
 mod definitions;
 mod distributed;

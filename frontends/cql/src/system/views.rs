@@ -1,13 +1,15 @@
-//! `system_views`: where the load and the data of tables lie, as Cassandra shows such things.
+//! `system_views`: who is connected, and where the load and the data of tables lie, as Cassandra
+//! shows such things.
 
 use tessera_core::Error;
 use tessera_core::name::ContainerName;
 
-use super::{Cells, Row, Source, SystemTable};
+use super::{Cells, Row, Source, SystemTable, clients};
 use crate::catalog::{Place, Relation};
 use crate::error::Result;
 
 pub(super) const TABLES: &[SystemTable] = &[
+    clients::TABLE,
     SystemTable {
         name: "partitions",
         comment: "physical partitions with what they hold and spend",

@@ -14,6 +14,7 @@ mod inet;
 mod json_text;
 mod order_key;
 mod parse;
+mod similarity;
 #[cfg(test)]
 mod testing;
 mod uuid;
@@ -33,5 +34,6 @@ pub(crate) use format::{native_text, to_literal};
 pub(crate) use json_text::{column_json, to_json};
 pub(crate) use order_key::{put_ascending, put_descending};
 pub(crate) use parse::parse_native;
+pub(crate) use similarity::{Similarity, is_zero, vector_floats};
 pub(crate) use uuid::text as uuid_text;
 pub(crate) use validate::validate;

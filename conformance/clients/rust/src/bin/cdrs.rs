@@ -22,7 +22,7 @@ use cdrs_tokio::query::BatchQueryBuilder;
 use cdrs_tokio::query_values;
 use cdrs_tokio::transport::CdrsTransport;
 use cdrs_tokio::types::ByIndex as _;
-use tessera_walks::{Options, Report, trust, unique_name};
+use tessera_walks::{KEY_TABLES, Options, Report, trust, unique_name};
 
 type Failure = Box<dyn Error>;
 
@@ -107,12 +107,7 @@ where
     B: LoadBalancingStrategy<T, C> + Send + Sync + 'static,
 {
     report.area("keys");
-    for create in [
-        "CREATE TABLE single (id int PRIMARY KEY, v int)",
-        "CREATE TABLE compound (p int, c int, v int, PRIMARY KEY (p, c)) \
-         WITH CLUSTERING ORDER BY (c DESC)",
-        "CREATE TABLE composite (a int, b text, c int, PRIMARY KEY ((a, b), c))",
-    ] {
+    for create in KEY_TABLES {
         session.query(create).await?;
     }
     let insert = session

@@ -17,7 +17,7 @@ use scylla::response::query_result::QueryResult;
 use scylla::statement::Statement;
 use scylla::statement::batch::{Batch, BatchType};
 use scylla::value::{Counter, CqlDuration, CqlTimestamp};
-use tessera_walks::{Options, Report, trust, unique_name};
+use tessera_walks::{KEY_TABLES, Options, Report, trust, unique_name};
 
 type Failure = Box<dyn Error>;
 
@@ -72,12 +72,7 @@ fn numbers(result: QueryResult) -> Result<Vec<i32>, Failure> {
 /// The three designs of a primary key.
 async fn keys(session: &Session, report: &mut Report) -> Result<(), Failure> {
     report.area("keys");
-    for create in [
-        "CREATE TABLE single (id int PRIMARY KEY, v int)",
-        "CREATE TABLE compound (p int, c int, v int, PRIMARY KEY (p, c)) \
-         WITH CLUSTERING ORDER BY (c DESC)",
-        "CREATE TABLE composite (a int, b text, c int, PRIMARY KEY ((a, b), c))",
-    ] {
+    for create in KEY_TABLES {
         session.query_unpaged(create, ()).await?;
     }
     let insert = session

@@ -1,0 +1,95 @@
+//! Statements in, rows out: what depends on when something was written, by a clock that stands.
+
+use tessera_core::clock::Clock;
+
+use super::tests::check;
+use crate::service::CqlConfig;
+use crate::testing::Tester;
+
+/// A keyspace `k` with what these statements make, at a time that only the test moves on.
+async fn standing(statements: &[&str]) -> (Tester, Clock) {
+    let clock = Clock::manual(1_800_000_000_000);
+    let tester = Tester::at(clock.clone(), CqlConfig::default()).await;
+    tester
+        .ok(&[
+            "CREATE KEYSPACE k WITH replication = {'class': 'SimpleStrategy', \
+             'replication_factor': 1}",
+            "USE k",
+        ])
+        .await;
+    tester.ok(statements).await;
+    (tester, clock)
+}
+
+#[tokio::test]
+async fn a_column_dropped_and_added_in_one_millisecond_is_empty() {
+    let (tester, _) = standing(&[
+        "CREATE TABLE t (k int PRIMARY KEY, x int, l list<int>)",
+        "INSERT INTO t (k, x, l) VALUES (1, 1, [1])",
+        "ALTER TABLE t DROP (x, l)",
+        "ALTER TABLE t ADD (x int, l list<int>)",
+    ])
+    .await;
+    check(
+        &tester,
+        &[
+            ("SELECT k, x, l FROM t", "1, null, null"),
+            ("UPDATE t SET x = 2, l = l + [2] WHERE k = 1", ""),
+            ("SELECT k, x, l FROM t", "1, 2, [2]"),
+        ],
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn what_a_deletion_of_the_future_hides_stays_hidden() {
+    let later = 1_900_000_000_000_000_i64;
+    let (tester, clock) = standing(&[
+        "CREATE TABLE t (p int, c int, s int static, v int, l list<int>, PRIMARY KEY (p, c)) \
+         WITH gc_grace_seconds = 60",
+        &format!("DELETE FROM t USING TIMESTAMP {later} WHERE p = 1"),
+        &format!("DELETE FROM t USING TIMESTAMP {later} WHERE p = 2 AND c > 0"),
+        &format!("DELETE FROM t USING TIMESTAMP {later} WHERE p = 3 AND c = 1"),
+        &format!("DELETE s, v, l FROM t USING TIMESTAMP {later} WHERE p = 4 AND c = 1"),
+        "INSERT INTO t (p, c, s, v, l) VALUES (1, 1, 1, 1, [1])",
+        "INSERT INTO t (p, c, s, v, l) VALUES (2, 1, 1, 1, [1])",
+        "INSERT INTO t (p, c, v, l) VALUES (3, 1, 1, [1])",
+        "INSERT INTO t (p, c, s, v, l) VALUES (4, 1, 1, 1, [1])",
+        "DELETE FROM t WHERE p = 2 AND c > 5",
+    ])
+    .await;
+    for days in [0_u64, 1, 400] {
+        clock.advance(days * 24 * 60 * 60 * 1_000);
+        check(
+            &tester,
+            &[
+                ("SELECT c, s, v, l FROM t WHERE p = 1", ""),
+                (
+                    "SELECT c, s, v, l FROM t WHERE p = 2",
+                    "null, 1, null, null",
+                ),
+                ("SELECT c, s, v, l FROM t WHERE p = 3", ""),
+                (
+                    "SELECT c, s, v, l FROM t WHERE p = 4",
+                    "1, null, null, null",
+                ),
+            ],
+        )
+        .await;
+    }
+}
+
+#[tokio::test]
+async fn additions_of_one_time_to_a_list_are_two() {
+    let (tester, _) = standing(&[
+        "CREATE TABLE t (k int PRIMARY KEY, l list<int>)",
+        "UPDATE t USING TIMESTAMP 5 SET l = l + [1] WHERE k = 1",
+        "UPDATE t USING TIMESTAMP 5 SET l = l + [1] WHERE k = 1",
+        "UPDATE t USING TIMESTAMP 5 SET l = [2] + l WHERE k = 1",
+        "UPDATE t USING TIMESTAMP 5 SET l = [2] + l WHERE k = 1",
+        "BEGIN BATCH USING TIMESTAMP 5 UPDATE t SET l = l + [3] WHERE k = 1; \
+         UPDATE t SET l = l + [3] WHERE k = 1; APPLY BATCH",
+    ])
+    .await;
+    check(&tester, &[("SELECT l FROM t", "[2, 2, 1, 1, 3, 3]")]).await;
+}
