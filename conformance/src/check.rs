@@ -83,10 +83,14 @@ impl fmt::Display for Agreement {
         let percent = |of: usize| 100.0 * number(agreed) / number(of.max(1));
         let (offered, all) = (agreed + otherwise, agreed + otherwise + beyond);
         let (of_all, of_offered) = (percent(all), percent(offered));
-        writeln!(
+        write!(
             f,
-            "Agrees with our server in {agreed} of {all} cases, {of_all:.1} %."
+            "Agrees with our server in {agreed} of {all} cases, {of_all:.1} %"
         )?;
+        if beyond == 0 {
+            return write!(f, ", and does otherwise in {otherwise}.");
+        }
+        writeln!(f, ".")?;
         writeln!(f, "{beyond} of them ask for what it does not offer.")?;
         write!(
             f,
@@ -324,7 +328,10 @@ mod tests {
              Of the other 8 it agrees in 6, 75.0 %, and does otherwise in 2."
         );
         let none = checked(Vec::new(), Vec::new());
-        assert!(none.verdict().contains("0 of 0 cases"));
+        assert!(
+            none.verdict()
+                .contains("0 of 0 cases, 0.0 %, and does otherwise in 0.")
+        );
     }
 
     #[test]

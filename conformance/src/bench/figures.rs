@@ -45,6 +45,15 @@ fn milliseconds(nanoseconds: u64) -> f64 {
     nanoseconds as f64 / 1_000_000.0
 }
 
+/// A ratio with as many digits as say something.
+pub(crate) fn shown(ratio: f64) -> String {
+    match ratio {
+        small if small < 0.1 => format!("{small:.5}"),
+        many if many >= 1_000.0 => format!("{many:.0}"),
+        _ => format!("{ratio:.2}"),
+    }
+}
+
 /// What a ratio must be.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Limit {
@@ -112,8 +121,11 @@ impl Section {
             let verdict = if figure.met() { "" } else { "  MISSED" };
             writeln!(
                 out,
-                "  {:<22} {:<18} beside {:<28} ratio {:>6.2} ({limit}){verdict}",
-                figure.name, figure.value, figure.beside, figure.ratio
+                "  {:<22} {:<18} beside {:<28} ratio {:>6} ({limit}){verdict}",
+                figure.name,
+                figure.value,
+                figure.beside,
+                shown(figure.ratio)
             )?;
         }
         Ok(())

@@ -1,6 +1,6 @@
 //! The measured rows as a table for a document, with the machine above it.
 
-use crate::bench::figures::{Measured, Section};
+use crate::bench::figures::{Measured, Section, shown};
 use crate::bench::machine::Machine;
 
 const HEAD: &str = "\
@@ -29,7 +29,7 @@ fn line(workload: &str, row: &Measured, ours: Option<&Measured>) -> String {
     let beside = ours.map_or(String::new(), |ours| {
         let throughput = ours.per_second / row.per_second;
         let processor = ours.processor_us / row.processor_us;
-        format!("{throughput:.2}, {processor:.2}")
+        format!("{}, {}", shown(throughput), shown(processor))
     });
     let [half, most, all] = row.latencies_ms;
     format!(

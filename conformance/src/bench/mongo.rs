@@ -29,6 +29,8 @@ const NUMBER: i64 = 0x656e_6f65_656e_6f65;
 /// The session's id ends with the number of the connection.
 const SESSION: [u8; 16] = *b"tessera-sessions";
 const SESSION_END: &[u8] = b"sessions";
+/// Documents of one insert while a collection is filled.
+const GROUP: u64 = 100;
 
 const ROWS: &[Row] = &[
     Row {
@@ -59,7 +61,8 @@ const ROWS: &[Row] = &[
 
 pub(crate) async fn run(report: &mut Report, scale: &Scale) -> Result<(), Failure> {
     let data = tempfile::tempdir()?;
-    let ours = Target::new(Subject::tessera("mongo", data.path())?, dialect()?);
+    let subject = Subject::tessera("mongo", data.path())?;
+    let ours = Target::new(subject, dialect()?).filled_by(group_dialect(Bson::Int64)?, GROUP);
     ours.fill().await?;
     ours.subject.quiet().await?;
     let ferretdb = workload::if_there(SUITE, "FerretDB", ferretdb().await)?;
@@ -70,11 +73,14 @@ pub(crate) async fn run(report: &mut Report, scale: &Scale) -> Result<(), Failur
 
 /// The peer, where Go can bring it. It is compiled before it runs: nothing needs to warm up.
 ///
-/// Its documents have object ids, because it finds no number by `_id` without reading them all; a
-/// range it reads so in any case, which is left out: each would take seconds.
+/// Its documents have object ids: those it looks for in the database, which has an index of another
+/// form and reads them all, and numbers it looks for in what it has read. So it reads ranges, which
+/// are left out: each would take seconds.
 async fn ferretdb() -> Result<Target, Failure> {
     let subject = Subject::peer(Peer::ferretdb()?);
-    let target = Target::new(subject, dialect_with(object_id)?).without(Operation::Range);
+    let target = Target::new(subject, dialect_with(object_id)?)
+        .filled_by(group_dialect(object_id)?, GROUP)
+        .without(Operation::Range);
     target.fill().await?;
     Ok(target)
 }
@@ -100,7 +106,7 @@ fn dialect_with(id: fn(i64) -> Bson) -> Result<Dialect, Failure> {
         "find": COLLECTION, "filter": { "_id": { "$gte": &first, "$lt": last } },
         "batchSize": end + 1,
     };
-    let insert = doc! { "insert": COLLECTION, "ordered": true, "documents": [item(&first)] };
+    let insert = insert(&first, 1)?;
     let update = doc! {
         "update": COLLECTION, "ordered": true,
         "updates": [{ "q": { "_id": first }, "u": { "$set": { "field3": text('u') } } }],
@@ -110,14 +116,33 @@ fn dialect_with(id: fn(i64) -> Bson) -> Result<Dialect, Failure> {
         window: 1,
         greeting: Vec::new(),
         read: template(read, false, |answer| answer.len() > 1_000)?,
-        insert: template(insert, true, changed_one)?,
-        update: template(update, true, changed_one)?,
+        insert: template(insert, true, changed::<1>)?,
+        update: template(update, true, changed::<1>)?,
         range: template(range, false, |answer| answer.len() > 100_000)?,
         key: |item| Key {
             partition: 0,
             row: item,
         },
     })
+}
+
+/// The same with inserts of [`GROUP`] documents.
+fn group_dialect(id: fn(i64) -> Bson) -> Result<Dialect, Failure> {
+    let insert = insert(&id(ITEM), GROUP)?;
+    Ok(Dialect {
+        insert: template(insert, true, changed::<GROUP>)?,
+        key: |group| Key {
+            partition: 0,
+            row: group * GROUP,
+        },
+        ..dialect_with(id)?
+    })
+}
+
+/// Inserts so many documents, whose ids follow each other.
+fn insert(first: &Bson, documents: u64) -> Result<Document, Failure> {
+    let documents = vec![item(first); usize::try_from(documents)?];
+    Ok(doc! { "insert": COLLECTION, "ordered": true, "documents": documents })
 }
 
 /// What every client sends from time to time to see whether the server is there.
@@ -130,10 +155,14 @@ pub(crate) fn hello() -> Result<(&'static str, Vec<u8>), Failure> {
     ))
 }
 
-/// Whether an answer says `n: 1`, as those of writes do.
-fn changed_one(answer: &[u8]) -> bool {
-    const ONE: &[u8] = b"\x10n\0\x01\0\0\0";
-    answer.windows(ONE.len()).any(|window| window == ONE)
+/// Whether an answer says that `n` is so many, as those of writes do.
+fn changed<const DOCUMENTS: u64>(answer: &[u8]) -> bool {
+    const NAME: &[u8] = b"\x10n\0";
+    let is_it = |window: &[u8]| {
+        let number = window.strip_prefix(NAME).and_then(|it| it.first_chunk());
+        number.is_some_and(|it| u64::from(u32::from_le_bytes(*it)) == DOCUMENTS)
+    };
+    answer.windows(NAME.len() + 4).any(is_it)
 }
 
 /// Ten fields of 100 bytes.
@@ -218,6 +247,7 @@ fn mark(text: &[u8], source: Source, plus: u64) -> Mark<'_> {
             plus,
             form: Form::LittleEndian64,
         },
-        step: 0,
+        // The ids of several documents follow each other; all other numbers stand there once.
+        step: 1,
     }
 }

@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use super::{Matrix, Tally, escaped, suites};
 use crate::cases::Case;
 use crate::check::Checked;
-use crate::ledger::Finding;
+use crate::ledger::{Finding, Known};
 use crate::suites::{Suite, Walk};
 
 const STYLE: &str = include_str!("page.css");
@@ -36,7 +36,7 @@ fn write_body(page: &mut String, checked: &Checked) -> std::fmt::Result {
         writeln!(page, "<p>{}</p>", escaped(sentence))?;
     }
     writeln!(page, "</div>")?;
-    write_findings(page, checked)?;
+    write_unexplained(page, checked)?;
     for suite in suites(&checked.results) {
         writeln!(page, "<h2>{}</h2>", suite.title)?;
         let matrix = Matrix::of(suite, &checked.results);
@@ -45,27 +45,43 @@ fn write_body(page: &mut String, checked: &Checked) -> std::fmt::Result {
             write_area(page, suite, area, checked)?;
         }
     }
-    Ok(())
+    write_explained(page, "What it does otherwise", checked, |known| {
+        !known.is_beyond()
+    })?;
+    write_explained(page, "What it does not offer", checked, Known::is_beyond)
 }
 
-/// What the ledgers do not explain, and then what they do, each reason with its cases.
-fn write_findings(page: &mut String, checked: &Checked) -> std::fmt::Result {
-    if checked.unexplained().next().is_some() {
-        writeln!(page, "<h2>Otherwise than the ledgers say</h2>\n<ul>")?;
-        for (walk, finding) in checked.unexplained() {
-            write_finding(page, walk, finding)?;
-        }
-        writeln!(page, "</ul>")?;
+fn write_unexplained(page: &mut String, checked: &Checked) -> std::fmt::Result {
+    if checked.unexplained().next().is_none() {
+        return Ok(());
     }
-    let reasons = checked.reasons();
+    writeln!(page, "<h2>Otherwise than the ledgers say</h2>\n<ul>")?;
+    for (walk, finding) in checked.unexplained() {
+        write_finding(page, walk, finding)?;
+    }
+    writeln!(page, "</ul>")
+}
+
+/// Some of what the ledgers explain, each reason with its cases.
+fn write_explained(
+    page: &mut String,
+    title: &str,
+    checked: &Checked,
+    is_meant: impl Fn(&Known) -> bool,
+) -> std::fmt::Result {
+    let mut reasons = checked.reasons();
+    reasons.retain(|known, _| is_meant(known));
     if !reasons.is_empty() {
-        writeln!(page, "<h2>Known differences</h2>")?;
+        writeln!(page, "<h2>{title}</h2>")?;
     }
     for (known, findings) in reasons {
-        let (reason, count) = (escaped(&known.to_string()), findings.len());
+        let (reason, count) = (escaped(&known.reason), findings.len());
+        let shown = known.shown.as_deref().map_or(String::new(), |shown| {
+            format!("<br><small>{}</small>", escaped(shown))
+        });
         writeln!(
             page,
-            "<details><summary>{reason} <small>{count}</small></summary><ul>"
+            "<details><summary>{reason} <small>{count}</small>{shown}</summary><ul>"
         )?;
         for (walk, finding) in findings {
             write_finding(page, walk, finding)?;
@@ -209,7 +225,7 @@ mod tests {
             "<th>keys<td class=\"bad\">✗ 1 of 2",
             "<li>b&lt;a&gt;d <small><span><b class=\"bad\">✗</b> scylla plain 1500.0 ms<",
             "<li><small>cql scylla plain: keys: FAILED</small> b&lt;a&gt;d<pre>&quot;&amp;",
-            "<summary>known: it is older <small>1</small></summary>",
+            "<summary>it is older <small>1</small></summary>",
         ] {
             assert!(page.contains(part), "{part} is not in\n{page}");
         }

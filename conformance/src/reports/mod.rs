@@ -127,8 +127,8 @@ fn escaped(text: &str) -> String {
             '>' => escaped.push_str("&gt;"),
             '"' => escaped.push_str("&quot;"),
             '\n' | '\t' => escaped.push(one),
-            // XML has no form for these.
-            _ if one.is_control() || matches!(one, '\u{fffe}' | '\u{ffff}') => {
+            // XML has no form for these; other control characters may stand as they are.
+            '\0'..='\u{1f}' | '\u{fffe}' | '\u{ffff}' => {
                 escaped.push('\u{fffd}');
             }
             _ => escaped.push(one),
@@ -184,6 +184,11 @@ pub(crate) mod tests {
             results: vec![walked()],
             findings: findings.map(|one| (walked().walk, one)).to_vec(),
         }
+    }
+
+    #[test]
+    fn texts_that_differ_differ_in_xml_too() {
+        assert_eq!(escaped("\u{7f}\u{80}\n\u{1}"), "\u{7f}\u{80}\n\u{fffd}");
     }
 
     #[test]

@@ -11,7 +11,7 @@ use crate::catalog::{Catalog, Catalogs, mark_as_hash};
 use crate::clients::Clients;
 use crate::error::Result;
 use crate::events::Events;
-use crate::execute::BatchLimits;
+use crate::execute::{BatchLimits, NewestDeletion};
 use crate::prepared::PreparedStatements;
 use crate::traces::Traces;
 
@@ -52,6 +52,7 @@ pub(crate) struct Service {
     pub(crate) events: Events,
     pub(crate) traces: Traces,
     pub(crate) clients: Clients,
+    pub(crate) newest_deletion: NewestDeletion,
     /// Where clients on this machine reach it.
     pub(crate) address: SocketAddr,
     /// Tells this server from others.
@@ -78,6 +79,7 @@ impl Service {
             events: Events::default(),
             traces: Traces::default(),
             clients: Clients::default(),
+            newest_deletion: NewestDeletion::since(store.clock().next_version(0)),
             store,
             config,
             address,

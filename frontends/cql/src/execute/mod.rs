@@ -25,6 +25,7 @@ mod modify;
 #[cfg(test)]
 mod near_tests;
 mod nearest;
+mod overtaking;
 mod paging;
 mod partition;
 #[cfg(test)]
@@ -58,6 +59,7 @@ use modify::Statement;
 
 pub use batch_limits::BatchLimits;
 pub use model::CqlModel;
+pub(crate) use overtaking::NewestDeletion;
 pub(crate) use view_build::build_view;
 
 /// What comes with a request.

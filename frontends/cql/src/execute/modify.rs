@@ -11,6 +11,7 @@ use super::batch_limits;
 use super::change::Stamp;
 use super::conditional::{Found, answer, check, check_together};
 use super::evaluate::{Given, Scope, bind};
+use super::overtaking::forget_hidden;
 use super::write::Write;
 use super::{Answer, Context, Outcome, now_of};
 use crate::error::{CqlError, Result};
@@ -67,6 +68,7 @@ pub(super) async fn modify(
         Some(kind) => batch_limits::check(kind, &writes, &context.service.config.batches)?,
         None => Vec::new(),
     };
+    context.service.newest_deletion.note(&writes);
     let writes: Arc<[Write]> = writes.into();
     let locators: Vec<_> = writes
         .iter()
@@ -93,28 +95,31 @@ pub(super) async fn modify(
         .await?;
     let (is_applied, found, unclean) = outcome.value;
     let mut charge = outcome.meter.charge();
+    if is_applied {
+        charge += forget_hidden(&writes, context).await?;
+    }
     for (index, key) in unclean {
         charge += purge(&writes, index, key, context).await?;
     }
-    let outcome = if conditional {
-        let plans: Vec<&Modification> = writes
-            .iter()
-            .map(|write| &*write.plan)
-            .filter(|plan| plan.condition.is_conditional())
-            .collect();
-        Outcome::Rows(answer(
-            &plans,
-            batch.is_some(),
-            (!is_applied).then_some(&found),
-        ))
-    } else {
-        Outcome::Void
+    let outcome = match conditional {
+        true => told(&writes, batch.is_some(), (!is_applied).then_some(&found)),
+        false => Outcome::Void,
     };
     Ok(Answer {
         outcome,
         charge,
         warnings,
     })
+}
+
+/// What conditional changes answer: whether they were made, and else what was there instead.
+fn told(writes: &[Write], is_batch: bool, instead: Option<&Found>) -> Outcome {
+    let plans: Vec<&Modification> = writes
+        .iter()
+        .map(|write| &*write.plan)
+        .filter(|plan| plan.condition.is_conditional())
+        .collect();
+    Outcome::Rows(answer(&plans, is_batch, instead))
 }
 
 /// Whether the conditions were met, the rows that they looked at, and where deleted rows are left.

@@ -182,6 +182,16 @@ impl Partition<'_> {
         self.purge_from(transaction, record, record, range).await
     }
 
+    /// Takes away what the record hides of a row.
+    pub(super) async fn purge_one(&self, transaction: &mut Transaction, row: &Bytes) -> Done<()> {
+        let (_, record) = self.record(transaction).await?;
+        let locator = self.locator(row.clone());
+        if let Some(item) = transaction.read(self.container, &locator).await? {
+            self.purge_row(transaction, &record, &record, &item).await?;
+        }
+        Ok(())
+    }
+
     /// Takes away what a record hides of the rows in a range; answers whether all was looked at.
     /// Views must follow at once, so with views everything is.
     async fn purge_from(

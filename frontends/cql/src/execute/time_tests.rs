@@ -93,3 +93,54 @@ async fn additions_of_one_time_to_a_list_are_two() {
     .await;
     check(&tester, &[("SELECT l FROM t", "[2, 2, 1, 1, 3, 3]")]).await;
 }
+
+#[tokio::test]
+async fn what_a_deletion_has_overtaken_stays_hidden() {
+    let now = 1_800_000_000_000_000_i64;
+    let (before, ahead) = (now - 500_000, now + 900_000);
+    let (tester, clock) = standing(&[
+        "CREATE TABLE t (p int, c int, v int, PRIMARY KEY (p, c)) WITH gc_grace_seconds = 60",
+        "DELETE FROM t WHERE p = 1",
+        &format!("INSERT INTO t (p, c, v) VALUES (1, 1, 1) USING TIMESTAMP {before}"),
+        "DELETE FROM t WHERE p = 2 AND c > 0",
+        &format!("INSERT INTO t (p, c, v) VALUES (2, 1, 1) USING TIMESTAMP {before}"),
+        &format!("DELETE FROM t USING TIMESTAMP {ahead} WHERE p = 3"),
+        "INSERT INTO t (p, c, v) VALUES (3, 1, 1)",
+        "INSERT INTO t (p, c, v) VALUES (4, 1, 1)",
+    ])
+    .await;
+    for minutes in [0_u64, 2] {
+        clock.advance(minutes * 60 * 1_000);
+        check(&tester, &[("SELECT * FROM t", "4, 1, 1")]).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn what_is_seen_after_deletions_and_writes_at_once_stays_so() {
+    let (tester, clock) = standing(&[
+        "CREATE TABLE t (p int, c int, v int, PRIMARY KEY (p, c)) WITH gc_grace_seconds = 60",
+    ])
+    .await;
+    let tester = std::sync::Arc::new(tester);
+    let mut tasks = tokio::task::JoinSet::new();
+    for worker in 0..4 {
+        let tester = std::sync::Arc::clone(&tester);
+        tasks.spawn(async move {
+            for round in 0..200 {
+                let text = match worker {
+                    0 => "DELETE FROM t WHERE p = 1".to_owned(),
+                    1 => format!("DELETE FROM t WHERE p = 1 AND c > {}", round % 7),
+                    _ => format!(
+                        "INSERT INTO t (p, c, v) VALUES (1, {}, {round})",
+                        round % 10
+                    ),
+                };
+                tester.ok(&[&text]).await;
+            }
+        });
+    }
+    tasks.join_all().await;
+    let seen = super::tests::ask(&tester, "SELECT * FROM t").await;
+    clock.advance(3_600 * 1_000);
+    check(&tester, &[("SELECT * FROM t", &seen)]).await;
+}

@@ -232,6 +232,26 @@ impl Write {
         Ok(rest)
     }
 
+    /// Takes away what deletions hide of the rows that it has written.
+    pub(super) async fn purge_hidden(&self, transaction: &mut Transaction) -> Done<()> {
+        let container = self.open(transaction).await?;
+        let Rows::Each(rows) = &self.rows else {
+            return Ok(());
+        };
+        for (token, key) in &self.keys {
+            let place = Partition {
+                write: self,
+                container: &container,
+                token: *token,
+                key,
+            };
+            for (_, row) in rows {
+                place.purge_one(transaction, row).await?;
+            }
+        }
+        Ok(())
+    }
+
     /// Takes away more rows that its deletions hide; answers whether none is left.
     pub(super) async fn purge_more(
         &self,
@@ -259,6 +279,16 @@ impl Write {
             .await?;
         }
         Ok(is_clean)
+    }
+
+    /// Whether it deletes rows that it does not name one by one.
+    pub(super) fn deletes_many(&self) -> bool {
+        matches!(self.rows, Rows::Ranges(_) | Rows::Everything)
+    }
+
+    /// Whether it is of rows that it names.
+    pub(super) fn writes_rows(&self) -> bool {
+        matches!(self.rows, Rows::Each(_))
     }
 
     /// Whether what deletes rows must be known to make this change.
