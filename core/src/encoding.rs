@@ -13,22 +13,18 @@ const TERMINATOR: u8 = 0x00;
 /// Appends `bytes` escaped and without an end: the start of every encoded string that begins with
 /// them.
 pub fn put_prefix(out: &mut Vec<u8>, bytes: &[u8]) {
-    let length = prefix_len(bytes);
-    if length == bytes.len() {
-        out.extend_from_slice(bytes);
-        return;
-    }
-    // Numbers have many zeros: bytes are put one by one into room that is there already.
-    let start = out.len();
-    out.resize(start + length, ESCAPED_ZERO);
-    let mut room = out.get_mut(start..).unwrap_or_default().iter_mut();
-    for byte in bytes {
-        if let Some(place) = room.next() {
-            *place = *byte;
+    /// So many bytes are escaped at once, in room that is known to suffice.
+    const PIECE: usize = 32;
+    for piece in bytes.chunks(PIECE) {
+        let mut escaped = [ESCAPED_ZERO; 2 * PIECE];
+        let mut length = 0;
+        for byte in piece {
+            if let Some(place) = escaped.get_mut(length) {
+                *place = *byte;
+            }
+            length += 1 + usize::from(*byte == ESCAPE);
         }
-        if *byte == ESCAPE {
-            room.next();
-        }
+        out.extend_from_slice(escaped.get(..length).unwrap_or(&escaped));
     }
 }
 

@@ -7,8 +7,9 @@
 //! with fresh snapshots.
 
 use std::collections::{HashMap, VecDeque};
-use std::hash::{BuildHasher, BuildHasherDefault, Hasher, RandomState};
+use std::hash::{BuildHasherDefault, Hasher};
 
+use ahash::RandomState;
 use bytes::{Buf, BufMut, Bytes};
 
 use crate::engine::KeyRange;

@@ -14,7 +14,7 @@ use super::log_check::sync_mark;
 /// after them: a thousand commits that add to one tally cost one merge.
 pub(super) struct Batch {
     batch: WriteBatch,
-    tallies: HashMap<Bytes, Tally>,
+    tallies: HashMap<Bytes, Tally, ahash::RandomState>,
 }
 
 impl Batch {
@@ -25,7 +25,7 @@ impl Batch {
         batch.put_log_data(sync_mark(synced_sequence));
         Self {
             batch,
-            tallies: HashMap::new(),
+            tallies: HashMap::default(),
         }
     }
 
