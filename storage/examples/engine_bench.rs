@@ -2,7 +2,7 @@
 //! limit.
 //!
 //! ```text
-//! cargo run --release -p tessera-storage --example engine_bench
+//! cargo run --release -p tessera-storage --example engine_bench -- [--items N] [--rounds N]
 //! ```
 //!
 //! Two workloads: 32 tasks that each write 1 KiB items with a sync, and 2 threads that read 1 KiB
@@ -43,16 +43,40 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 type Failure = Box<dyn Error + Send + Sync>;
 type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T, Failure>> + Send + 'a>>;
 
-const ITEMS: u64 = 1_000_000;
 const VALUE_BYTES: usize = 1_024;
 const MEMORY_BYTES: usize = 2 << 30;
 const WRITERS: u64 = 32;
 const READERS: u64 = 2;
-const ROUNDS: u32 = 15;
 const ROUND: Duration = Duration::from_millis(500);
 const COUNTING: Duration = Duration::from_millis(1_500);
 const MIN_RATIO: f64 = 0.7;
 const MIN_INCREMENTS: f64 = 5_000.0;
+
+/// How much is measured.
+#[derive(Clone, Copy)]
+struct Scale {
+    items: u64,
+    rounds: u32,
+}
+
+impl Scale {
+    fn of_arguments() -> Result<Self, Failure> {
+        let mut scale = Self {
+            items: 1_000_000,
+            rounds: 15,
+        };
+        let mut arguments = std::env::args().skip(1);
+        while let Some(name) = arguments.next() {
+            let number = arguments.next().ok_or("a number is missing")?;
+            match name.as_str() {
+                "--items" => scale.items = number.parse()?,
+                "--rounds" => scale.rounds = number.parse()?,
+                _ => return Err(format!("unknown argument {name}").into()),
+            }
+        }
+        Ok(scale)
+    }
+}
 
 /// Something that stores items and gives them back. Each layer to measure is one of these.
 trait Subject: Send + Sync {
@@ -178,12 +202,12 @@ impl OverCore {
     }
 
     /// A store that holds all items, as compact as RocksDB alone does.
-    async fn loaded(path: &Path) -> Result<Self, Failure> {
+    async fn loaded(path: &Path, items: u64) -> Result<Self, Failure> {
         let loading = Self::open(path, Durability::Group).await?;
-        for first in (0..ITEMS).step_by(1_000) {
+        for first in (0..items).step_by(1_000) {
             let mut transaction = loading.store.begin().await?;
             let container = transaction.container(&loading.container).await?;
-            for number in first..ITEMS.min(first + 1_000) {
+            for number in first..items.min(first + 1_000) {
                 let new = NewItem::new(locator(key(number)), value(number));
                 transaction.insert(&container, new).await?;
             }
@@ -276,6 +300,7 @@ fn config(path: &Path, durability: Durability) -> EngineConfig {
 }
 
 fn main() -> Result<(), Failure> {
+    let scale = Scale::of_arguments()?;
     let folder = tempfile::tempdir()?;
     let (raw_path, engine_path) = (folder.path().join("raw"), folder.path().join("engine"));
     let config = config(&engine_path, Durability::Group);
@@ -285,17 +310,17 @@ fn main() -> Result<(), Failure> {
     // The engine makes its folder, then both start from one and the same data.
     runtime.block_on(tessera_storage::open(&config)?.close())?;
     let start = Instant::now();
-    load(&engine_path.join("rocks"), &raw_path)?;
-    let seconds = start.elapsed().as_secs_f64();
-    writeln!(std::io::stdout(), "{ITEMS} items written in {seconds:.1} s")?;
+    load(&engine_path.join("rocks"), &raw_path, scale.items)?;
+    let (items, seconds) = (scale.items, start.elapsed().as_secs_f64());
+    writeln!(std::io::stdout(), "{items} items written in {seconds:.1} s")?;
     let raw: Arc<dyn Subject> = Arc::new(Raw::open(&raw_path)?);
     let engine = Arc::new(OverEngine(tessera_storage::open(&config)?));
     runtime.block_on(async {
-        let core = OverCore::loaded(&folder.path().join("core")).await?;
+        let core = OverCore::loaded(&folder.path().join("core"), items).await?;
         let counter = OverCore::open(&folder.path().join("counter"), Durability::Periodic).await?;
         let counted = count(counter).await?;
         let subjects: Vec<Arc<dyn Subject>> = vec![raw, engine, Arc::new(core)];
-        if counted & measure(&subjects).await? {
+        if counted & measure(&subjects, scale).await? {
             Ok(())
         } else {
             Err("a figure misses its limit".into())
@@ -335,11 +360,11 @@ async fn count(core: OverCore) -> Result<bool, Failure> {
 
 /// Writes all items, lets compaction finish so that it disturbs nothing later, and copies the
 /// result.
-fn load(path: &Path, copy: &Path) -> Result<(), Failure> {
+fn load(path: &Path, copy: &Path, items: u64) -> Result<(), Failure> {
     let database = DB::open(&tessera_storage::rocks_options(MEMORY_BYTES), path)?;
     let mut unlogged = WriteOptions::default();
     unlogged.disable_wal(true);
-    let mut items: Vec<(Bytes, u64)> = (0..ITEMS).map(|number| (key(number), number)).collect();
+    let mut items: Vec<(Bytes, u64)> = (0..items).map(|number| (key(number), number)).collect();
     items.sort();
     for chunk in items.chunks(1_000) {
         let mut batch = WriteBatch::default();
@@ -361,21 +386,22 @@ fn compact(database: &DB) -> Result<(), Failure> {
 }
 
 /// Prints the rates of all subjects; answers whether the core meets its limit.
-async fn measure(subjects: &[Arc<dyn Subject>]) -> Result<bool, Failure> {
+async fn measure(subjects: &[Arc<dyn Subject>], scale: Scale) -> Result<bool, Failure> {
     let mut met = true;
     let mut report = std::io::stdout();
     let start = Instant::now();
-    warm(subjects).await?;
+    warm(subjects, scale.items).await?;
     writeln!(
         report,
-        "{ITEMS} items read once in {:.1} s",
+        "{} items read once in {:.1} s",
+        scale.items,
         start.elapsed().as_secs_f64()
     )?;
     for (workload, tasks) in [(Workload::Get, READERS), (Workload::Put, WRITERS)] {
         let mut rates = vec![Vec::new(); subjects.len()];
-        for round in 0..ROUNDS {
+        for round in 0..scale.rounds {
             for (subject, rates) in subjects.iter().zip(&mut rates) {
-                rates.push(run_round(subject, workload, tasks, round).await?);
+                rates.push(run_round(subject, (workload, tasks), scale.items, round).await?);
             }
         }
         for (subject, own) in subjects.iter().zip(&rates) {
@@ -402,8 +428,8 @@ fn median(values: impl Iterator<Item = f64>) -> f64 {
 }
 
 /// Reads everything once, in key order, to have it in memory.
-async fn warm(subjects: &[Arc<dyn Subject>]) -> Result<(), Failure> {
-    let mut keys: Vec<Bytes> = (0..ITEMS).map(key).collect();
+async fn warm(subjects: &[Arc<dyn Subject>], items: u64) -> Result<(), Failure> {
+    let mut keys: Vec<Bytes> = (0..items).map(key).collect();
     keys.sort();
     let keys = Arc::new(keys);
     let mut running = Vec::new();
@@ -440,8 +466,8 @@ impl Workload {
 /// Operations per second of one round.
 async fn run_round(
     subject: &Arc<dyn Subject>,
-    workload: Workload,
-    tasks: u64,
+    (workload, tasks): (Workload, u64),
+    items: u64,
     round: u32,
 ) -> Result<f64, Failure> {
     let stop = Arc::new(AtomicBool::new(false));
@@ -456,9 +482,9 @@ async fn run_round(
                 let number = mix(u64::from(round) << 48 | task << 40 | count);
                 match workload {
                     // New items, all over the key space.
-                    Workload::Put => subject.put(key(ITEMS + number), value(number)).await?,
+                    Workload::Put => subject.put(key(items + number), value(number)).await?,
                     Workload::Get => {
-                        subject.get(key(number % ITEMS)).await?;
+                        subject.get(key(number % items)).await?;
                     }
                 }
                 count += 1;
@@ -477,13 +503,10 @@ async fn run_round(
     Ok(f64::from(count) / start.elapsed().as_secs_f64())
 }
 
-/// 24 bytes that sort like a hash, as item keys do.
+/// 24 bytes that sort like a hash, as item keys do, and have no more zeros than chance gives them.
 fn key(number: u64) -> Bytes {
-    let mut key = Vec::with_capacity(24);
-    key.extend_from_slice(&mix(number).to_be_bytes());
-    key.extend_from_slice(&number.to_be_bytes());
-    key.extend_from_slice(&[0; 8]);
-    key.into()
+    let words = [mix(number), mix(!number), mix(number.rotate_left(32))];
+    words.iter().flat_map(|word| word.to_be_bytes()).collect()
 }
 
 /// Half noise, half filler: compresses to about half.

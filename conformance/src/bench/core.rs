@@ -6,10 +6,15 @@ use std::process::Command;
 use tessera_conformance::binary;
 
 use crate::Failure;
+use crate::bench::Scale;
 use crate::bench::figures::Report;
 
-pub(crate) fn run(report: &mut Report) -> Result<(), Failure> {
-    let status = Command::new(binary::example("engine_bench")?).status()?;
+pub(crate) fn run(report: &mut Report, scale: &Scale) -> Result<(), Failure> {
+    let (items, rounds) = scale.core;
+    let status = Command::new(binary::example("engine_bench")?)
+        .args(["--items", &items.to_string()])
+        .args(["--rounds", &rounds.to_string()])
+        .status()?;
     report.missed_elsewhere |= !status.success();
     Ok(())
 }

@@ -48,6 +48,8 @@ pub(crate) struct Scale {
     small_table: u64,
     large_table: u64,
     pages: u64,
+    /// Items and rounds of the core.
+    core: (u64, u32),
     /// Only workloads whose name has this in it: a profiler wants one thing at a time.
     only: String,
 }
@@ -65,6 +67,7 @@ const FULL: Scale = Scale {
     small_table: 10_000,
     large_table: 1_000_000,
     pages: 500,
+    core: (1_000_000, 15),
     only: String::new(),
 };
 
@@ -75,6 +78,7 @@ const QUICK: Scale = Scale {
     small_table: 10_000,
     large_table: 50_000,
     pages: 200,
+    core: (200_000, 5),
     only: String::new(),
 };
 
@@ -105,7 +109,7 @@ const SUITES: &[Suite] = &[
     },
     Suite {
         name: "core",
-        run: |report, _| Box::pin(std::future::ready(core::run(report))),
+        run: |report, scale| Box::pin(std::future::ready(core::run(report, scale))),
     },
 ];
 
