@@ -31,8 +31,9 @@ use crate::transaction::Transaction;
 use crate::walk;
 use crate::writing::relocated;
 
-/// Items in one page of a rebuild. Pages that keep conflicting are cut down to single items.
-const PAGE_ITEMS: usize = 256;
+/// Items in one page of a rebuild: a writer that comes meanwhile waits for all of them. Pages that
+/// keep conflicting are cut down to single items.
+const PAGE_ITEMS: usize = 64;
 
 /// Where a relocation moves a container to.
 #[derive(Clone, Debug, Default)]
