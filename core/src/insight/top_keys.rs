@@ -26,23 +26,30 @@ pub(super) struct TopKeys {
 }
 
 impl TopKeys {
-    /// Adds `weight` to the count of `key`.
+    /// Adds `weight` to the count of `key`. Looks at each count once: every request comes here.
     pub(super) fn add(&mut self, token: i64, key: &[u8], weight: u64) {
-        let same = |count: &&mut Count| count.token == token && *count.key == *key;
-        if let Some(count) = self.counts.iter_mut().find(same) {
-            count.weight = count.weight.saturating_add(weight);
-        } else if self.counts.len() < CAPACITY {
+        let (mut smallest, mut least) = (0, u64::MAX);
+        for (position, count) in self.counts.iter_mut().enumerate() {
+            if count.token == token && *count.key == *key {
+                count.weight = count.weight.saturating_add(weight);
+                return;
+            }
+            if count.weight < least {
+                (smallest, least) = (position, count.weight);
+            }
+        }
+        if self.counts.len() < CAPACITY {
             self.counts.push(Count {
                 token,
                 key: SmallVec::from_slice(key),
                 weight,
                 error: 0,
             });
-        } else if let Some(smallest) = self.counts.iter_mut().min_by_key(|count| count.weight) {
-            smallest.token = token;
-            smallest.key = SmallVec::from_slice(key);
-            smallest.error = smallest.weight;
-            smallest.weight = smallest.weight.saturating_add(weight);
+        } else if let Some(count) = self.counts.get_mut(smallest) {
+            count.token = token;
+            count.key = SmallVec::from_slice(key);
+            count.error = least;
+            count.weight = least.saturating_add(weight);
         }
     }
 
