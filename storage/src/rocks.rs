@@ -146,10 +146,16 @@ impl Engine for RocksEngine {
 
 impl Drop for RocksEngine {
     fn drop(&mut self) {
-        // An engine that was never closed still ends its thread, which syncs what it wrote.
-        if self.shared.begin_close() {
-            self.shared.release_database();
+        if !self.shared.begin_close() {
+            return;
         }
+        // An engine that was never closed still ends its thread, which syncs what it wrote, and
+        // waits for it: RocksDB must not be closing on that thread while the process exits.
+        let thread = self.commit_thread.get_mut();
+        if let Some(thread) = thread.unwrap_or_else(PoisonError::into_inner).take() {
+            thread.join().ok();
+        }
+        self.shared.release_database();
     }
 }
 

@@ -84,6 +84,7 @@ contract! {
         a_closed_engine_answers_unavailable,
         closing_answers_every_waiting_commit,
         reopening_finds_everything,
+        an_engine_that_was_dropped_and_not_closed_opens_again_at_once,
         a_checkpoint_under_load_opens_and_is_consistent,
     }
 }

@@ -34,7 +34,11 @@ pub(crate) fn outcome(command: &mut Command) -> (i32, String, String) {
         stderr,
     } = command.output().unwrap();
     let text = |bytes| String::from_utf8(bytes).unwrap();
-    (status.code().unwrap(), text(stdout), text(stderr))
+    let (printed, errors) = (text(stdout), text(stderr));
+    let Some(code) = status.code() else {
+        panic!("{status}: {printed}{errors}");
+    };
+    (code, printed, errors)
 }
 
 /// A running server on a free port, with its own folder.

@@ -254,6 +254,25 @@ pub(crate) async fn reopening_finds_everything(harness: Harness) {
     }
 }
 
+pub(crate) async fn an_engine_that_was_dropped_and_not_closed_opens_again_at_once(
+    harness: Harness,
+) {
+    if !harness.is_durable() {
+        return;
+    }
+    for round in 0..20 {
+        let engine = harness.open();
+        let key = |round: i32| format!("round {round}");
+        if round > 0 {
+            let before = read(&engine, &key(round - 1)).await;
+            assert_eq!(before.as_deref(), Some("kept"));
+        }
+        apply(&engine, put(&key(round), "kept")).await;
+        // The last one: nobody else holds it.
+        drop(engine);
+    }
+}
+
 pub(crate) async fn a_checkpoint_under_load_opens_and_is_consistent(harness: Harness) {
     let engine = harness.open();
     if !harness.has_checkpoints() {
