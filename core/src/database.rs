@@ -113,12 +113,14 @@ impl Store {
         database: Option<&str>,
     ) -> Result<Vec<ContainerName>> {
         let range = key::catalog_range(api, database);
-        containers_in(&self.begin().await?, range).await
+        let transaction = self.begin().await?;
+        containers_in(&transaction, range).await
     }
 
     /// All containers of all APIs that clients have, by name.
     pub async fn all_containers(&self) -> Result<Vec<ContainerName>> {
-        let mut names = containers_in(&self.begin().await?, key::catalog_all()).await?;
+        let transaction = self.begin().await?;
+        let mut names = containers_in(&transaction, key::catalog_all()).await?;
         names.retain(|name| !name.is_bookkeeping());
         Ok(names)
     }

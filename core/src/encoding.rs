@@ -6,6 +6,8 @@
 
 use std::borrow::Cow;
 
+use memchr::{memchr, memchr_iter};
+
 const ESCAPE: u8 = 0x00;
 const ESCAPED_ZERO: u8 = 0xff;
 const TERMINATOR: u8 = 0x00;
@@ -15,6 +17,10 @@ const TERMINATOR: u8 = 0x00;
 pub fn put_prefix(out: &mut Vec<u8>, bytes: &[u8]) {
     /// So many bytes are escaped at once, in room that is known to suffice.
     const PIECE: usize = 32;
+    if memchr(ESCAPE, bytes).is_none() {
+        out.extend_from_slice(bytes);
+        return;
+    }
     for piece in bytes.chunks(PIECE) {
         let mut escaped = [ESCAPED_ZERO; 2 * PIECE];
         let mut length = 0;
@@ -30,7 +36,7 @@ pub fn put_prefix(out: &mut Vec<u8>, bytes: &[u8]) {
 
 /// What [`put_prefix`] appends, in bytes.
 fn prefix_len(bytes: &[u8]) -> usize {
-    bytes.len() + bytes.iter().filter(|byte| **byte == ESCAPE).count()
+    bytes.len() + memchr_iter(ESCAPE, bytes).count()
 }
 
 /// What [`put_bytes`] appends, in bytes.
@@ -49,7 +55,7 @@ pub fn take_bytes<'a>(input: &mut &'a [u8]) -> Option<Cow<'a, [u8]>> {
     let mut unescaped: Option<Vec<u8>> = None;
     let mut rest = *input;
     loop {
-        let zero = rest.iter().position(|byte| *byte == ESCAPE)?;
+        let zero = memchr(ESCAPE, rest)?;
         let (run, after) = rest.split_at(zero);
         let (marker, after) = after.get(1..)?.split_first()?;
         match *marker {

@@ -21,14 +21,54 @@
 use std::future::Future;
 use std::path::Path;
 use std::pin::Pin;
+use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
 use tokio::sync::broadcast;
+use tokio::task::coop;
 
 use crate::write_set::{Write, WriteSet};
 
-/// A boxed future, as every engine method returns it: the trait stays usable as `dyn`.
+/// A boxed future, as engine methods return it: the trait stays usable as `dyn`.
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+
+/// What every request asks of an engine is mostly there at once, and then needs no boxed future.
+pub struct Answer<'a, T>(AnswerState<'a, T>);
+
+enum AnswerState<'a, T> {
+    Ready(T),
+    Later(BoxFuture<'a, T>),
+    Given,
+}
+
+impl<'a, T> Answer<'a, T> {
+    /// An answer that is there.
+    pub fn ready(answer: T) -> Self {
+        Self(AnswerState::Ready(answer))
+    }
+
+    /// An answer that has to be waited for.
+    pub fn later(answer: impl Future<Output = T> + Send + 'a) -> Self {
+        Self(AnswerState::Later(Box::pin(answer)))
+    }
+}
+
+impl<T: Unpin> Future for Answer<'_, T> {
+    type Output = T;
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<T> {
+        let state = &mut self.get_mut().0;
+        if let AnswerState::Later(answer) = state {
+            return answer.as_mut().poll(context);
+        }
+        // What is there never waits, so a task that asks much must be made to step aside.
+        ready!(coop::poll_proceed(context)).made_progress();
+        match std::mem::replace(state, AnswerState::Given) {
+            AnswerState::Ready(answer) => Poll::Ready(answer),
+            AnswerState::Later(_) | AnswerState::Given => Poll::Pending,
+        }
+    }
+}
 
 /// What other servers announced.
 pub type News = broadcast::Receiver<Bytes>;
@@ -39,7 +79,7 @@ pub type EngineResult<T> = Result<T, EngineError>;
 /// An ordered transactional key-value store. Used as `Arc<dyn Engine>`.
 pub trait Engine: Send + Sync + 'static {
     /// A consistent view of everything committed so far.
-    fn snapshot(&self) -> BoxFuture<'_, EngineResult<Box<dyn Snapshot>>>;
+    fn snapshot(&self) -> Answer<'_, EngineResult<Box<dyn Snapshot>>>;
 
     /// What this engine can do and how large things may be.
     fn capabilities(&self) -> Capabilities;
@@ -71,7 +111,7 @@ pub trait Snapshot: Send + Sync {
     fn version(&self) -> u64;
 
     /// The value of one key.
-    fn get<'a>(&'a self, key: &'a [u8]) -> BoxFuture<'a, EngineResult<Option<Bytes>>>;
+    fn get<'a>(&'a self, key: &'a [u8]) -> Answer<'a, EngineResult<Option<Bytes>>>;
 
     /// The values of many keys, in their order.
     fn multi_get<'a>(

@@ -1,6 +1,6 @@
 //! An item: one document, row or entity. Its body is the front end's and opaque here.
 
-use bytes::Bytes;
+use bytes::{Buf, Bytes};
 
 use crate::locator::Locator;
 
@@ -40,16 +40,15 @@ impl Item {
         value.into()
     }
 
-    /// Reads the value under an item's key, sharing its bytes.
-    pub(crate) fn decode_value(locator: Locator, value: &Bytes) -> Option<Self> {
-        let (version, rest) = value.split_first_chunk()?;
-        let (expiry, body) = rest.split_first_chunk()?;
-        let expiry = u64::from_be_bytes(*expiry);
+    /// Reads the value under an item's key; the body is the rest of it, not a copy.
+    pub(crate) fn decode_value(locator: Locator, mut value: Bytes) -> Option<Self> {
+        let version = value.try_get_u64().ok()?;
+        let expiry = value.try_get_u64().ok()?;
         Some(Self {
             locator,
-            version: u64::from_be_bytes(*version),
+            version,
             expires_at_ms: (expiry != 0).then_some(expiry),
-            body: value.slice_ref(body),
+            body: value,
         })
     }
 }
@@ -97,12 +96,12 @@ mod tests {
         };
         let value = item.encode_value();
         assert_eq!(
-            Item::decode_value(item.locator.clone(), &value),
+            Item::decode_value(item.locator.clone(), value.clone()),
             Some(item.clone())
         );
         for length in 0..HEADER_LEN {
             assert_eq!(
-                Item::decode_value(item.locator.clone(), &value.slice(..length)),
+                Item::decode_value(item.locator.clone(), value.slice(..length)),
                 None
             );
         }

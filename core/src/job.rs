@@ -177,7 +177,9 @@ impl Store {
         let running = Running::begin(self, id)?;
         let run = tokio::spawn(async move {
             let store = &running.store;
-            let job = Job::load_own(&store.begin().await?, id).await?;
+            let transaction = store.begin().await?;
+            let job = Job::load_own(&transaction, id).await?;
+            drop(transaction);
             match job.task.clone() {
                 Task::Repartition { parents } => store.finish_repartition(&job, &parents).await,
                 Task::BuildIndex { index } => store.run_index_build(&job, index).await,

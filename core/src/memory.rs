@@ -11,8 +11,8 @@ use bytes::Bytes;
 use imbl::OrdMap;
 
 use crate::engine::{
-    BoxFuture, Capabilities, CommitOutcome, Engine, EngineError, EngineResult, KeyRange, Page,
-    Scan, Snapshot, SnapshotScope,
+    Answer, BoxFuture, Capabilities, CommitOutcome, Engine, EngineError, EngineResult, KeyRange,
+    Page, Scan, Snapshot, SnapshotScope,
 };
 use crate::recent_commits::RecentCommits;
 use crate::write_set::{Tally, Write, WriteSet};
@@ -62,16 +62,15 @@ impl Default for MemoryEngine {
 }
 
 impl Engine for MemoryEngine {
-    fn snapshot(&self) -> BoxFuture<'_, EngineResult<Box<dyn Snapshot>>> {
-        Box::pin(async {
-            let state = self.shared.open_state()?;
+    fn snapshot(&self) -> Answer<'_, EngineResult<Box<dyn Snapshot>>> {
+        Answer::ready(self.shared.open_state().map(|state| {
             let snapshot: Box<dyn Snapshot> = Box::new(MemorySnapshot {
                 entries: state.entries.clone(),
                 version: state.version,
                 shared: Arc::clone(&self.shared),
             });
-            Ok(snapshot)
-        })
+            snapshot
+        }))
     }
 
     fn capabilities(&self) -> Capabilities {
@@ -189,11 +188,9 @@ impl Snapshot for MemorySnapshot {
         self.version
     }
 
-    fn get<'a>(&'a self, key: &'a [u8]) -> BoxFuture<'a, EngineResult<Option<Bytes>>> {
-        Box::pin(async move {
-            self.ready().await?;
-            Ok(self.entries.get(key).cloned())
-        })
+    fn get<'a>(&'a self, key: &'a [u8]) -> Answer<'a, EngineResult<Option<Bytes>>> {
+        let open = self.shared.check_open();
+        Answer::ready(open.map(|()| self.entries.get(key).cloned()))
     }
 
     fn multi_get<'a>(

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
-use crate::engine::{BoxFuture, CommitOutcome, Engine, EngineResult, Page, Scan, Snapshot};
+use crate::engine::{Answer, BoxFuture, CommitOutcome, Engine, EngineResult, Page, Scan, Snapshot};
 use crate::error::Result;
 use crate::store::Store;
 use crate::transaction::{Manner, Transaction};
@@ -30,21 +30,21 @@ impl Store {
     }
 
     /// A transaction that reads what was there at a moment.
-    pub fn read_at(&self, moment: &Moment) -> Transaction {
+    pub fn read_at(&self, moment: &Moment) -> Box<Transaction> {
         self.begin_at(moment, Manner::Heedless)
     }
 
     /// Like [`Self::open_transaction`], at a moment that may have passed.
-    pub fn open_transaction_at(&self, moment: &Moment, lifetime: Duration) -> Transaction {
+    pub fn open_transaction_at(&self, moment: &Moment, lifetime: Duration) -> Box<Transaction> {
         self.begin_at(moment, self.open_manner(lifetime))
     }
 
-    fn begin_at(&self, moment: &Moment, manner: Manner) -> Transaction {
+    fn begin_at(&self, moment: &Moment, manner: Manner) -> Box<Transaction> {
         let snapshot = Box::new(Kept {
             snapshot: Arc::clone(&moment.snapshot),
             engine: Arc::clone(self.engine()),
         });
-        let mut transaction = Transaction::new(self.clone(), snapshot, manner);
+        let mut transaction = Box::new(Transaction::new(self.clone(), snapshot, manner));
         // What had not expired then is still there.
         transaction.now_ms = moment.now_ms;
         transaction
@@ -62,7 +62,7 @@ impl Snapshot for Kept {
         self.snapshot.version()
     }
 
-    fn get<'a>(&'a self, key: &'a [u8]) -> BoxFuture<'a, EngineResult<Option<Bytes>>> {
+    fn get<'a>(&'a self, key: &'a [u8]) -> Answer<'a, EngineResult<Option<Bytes>>> {
         self.snapshot.get(key)
     }
 

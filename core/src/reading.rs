@@ -208,7 +208,7 @@ impl Transaction {
         };
         let stored = locators.iter().zip(values).map(|(locator, value)| {
             value
-                .map(|value| decode(locator.clone(), &value))
+                .map(|value| decode(locator.clone(), value))
                 .transpose()
         });
         stored.collect()
@@ -230,8 +230,8 @@ impl Transaction {
         let continuation = continuation(container, page.reverse, &found);
         let mut items = Vec::with_capacity(found.entries.len());
         let mut examined = Charge::default();
-        for (key, value) in &found.entries {
-            let item = walk::item(key, value)?;
+        for (key, value) in found.entries {
+            let item = walk::item(&key, value)?;
             let place = container.place(item.locator.token);
             let charge = self.bill.meter.examined(place, item.counted_bytes());
             self.heat(container, place.1, charge);
@@ -297,7 +297,7 @@ impl Transaction {
     ) -> Result<Option<Item>> {
         let value = self.get(&container.item_key(locator)).await?;
         value
-            .map(|value| decode(locator.clone(), &value))
+            .map(|value| decode(locator.clone(), value))
             .transpose()
     }
 
@@ -362,7 +362,7 @@ impl Transaction {
     }
 }
 
-fn decode(locator: Locator, value: &Bytes) -> Result<Item> {
+fn decode(locator: Locator, value: Bytes) -> Result<Item> {
     Item::decode_value(locator, value).ok_or_else(|| damaged("an item"))
 }
 

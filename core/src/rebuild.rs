@@ -340,15 +340,15 @@ impl Store {
             check_fit(&mut transaction, target).await?;
         }
         let page = transaction.scan_keys(&job.next_page(max_items)).await?;
-        for (key, value) in &page.entries {
-            let item = walk::item(key, value)?;
-            transaction.writes.guard(key.clone());
+        if let Some((last, _)) = page.entries.last() {
+            job.advance(last, page.entries.len());
+        }
+        for (key, value) in page.entries {
+            let item = walk::item(&key, value)?;
+            transaction.writes.guard(key);
             if !item.is_expired(transaction.now_ms) {
                 add_item(&mut transaction, &container, &job.task, &item).await?;
             }
-        }
-        if let Some((last, _)) = page.entries.last() {
-            job.advance(last, page.entries.len());
         }
         job.save(&mut transaction)?;
         transaction.commit().await?;

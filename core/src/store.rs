@@ -125,14 +125,14 @@ impl Store {
 
     /// Begins a transaction at this moment. If it writes, only the engine's check at the commit
     /// stands between it and others: statements go through [`Self::run`].
-    pub async fn begin(&self) -> Result<Transaction> {
+    pub async fn begin(&self) -> Result<Box<Transaction>> {
         self.begin_as(Manner::Heedless).await
     }
 
     /// Begins a transaction that stays open across a client's round trips, for `lifetime` at most.
     /// Who writes what it has written hears of it at once: another open transaction as
     /// [`Error::Conflict`], a statement by waiting.
-    pub async fn open_transaction(&self, lifetime: Duration) -> Result<Transaction> {
+    pub async fn open_transaction(&self, lifetime: Duration) -> Result<Box<Transaction>> {
         self.begin_as(self.open_manner(lifetime)).await
     }
 
@@ -141,9 +141,10 @@ impl Store {
         Manner::Open(HeldIntents::new(intents, lifetime))
     }
 
-    async fn begin_as(&self, manner: Manner) -> Result<Transaction> {
+    async fn begin_as(&self, manner: Manner) -> Result<Box<Transaction>> {
         let snapshot = self.shared.engine.snapshot().await?;
-        Ok(Transaction::new(self.clone(), snapshot, manner))
+        // Boxed: half a KiB, which each future on its way would move.
+        Ok(Box::new(Transaction::new(self.clone(), snapshot, manner)))
     }
 
     /// Runs one statement as a transaction, again after each conflict; if it fails, nothing of it

@@ -61,8 +61,8 @@ impl Survey {
             self.next = Some(scan.after(last));
         }
         let mut items = Vec::with_capacity(page.entries.len());
-        for (key, value) in &page.entries {
-            let item = walk::item(key, value)?;
+        for (key, value) in page.entries {
+            let item = walk::item(&key, value)?;
             if item.locator.kind == RowKind::Row && !item.is_expired(transaction.now_ms()) {
                 items.push(item);
             }

@@ -37,13 +37,17 @@ impl<'a> Walk<'a> {
     /// The next page as items, expired ones included; none at the end.
     pub(crate) async fn next_items(&mut self) -> Result<Option<Vec<Item>>> {
         let page = self.next().await?;
-        page.map(|page| page.iter().map(|(key, value)| item(key, value)).collect())
-            .transpose()
+        page.map(|page| {
+            page.into_iter()
+                .map(|(key, value)| item(&key, value))
+                .collect()
+        })
+        .transpose()
     }
 }
 
 /// The item in a key and its value.
-pub(crate) fn item(key: &Bytes, value: &Bytes) -> Result<Item> {
+pub(crate) fn item(key: &Bytes, value: Bytes) -> Result<Item> {
     let item = key::parse_item(key).and_then(|locator| Item::decode_value(locator, value));
     item.ok_or_else(|| Error::Corrupt("an item cannot be read".into()))
 }

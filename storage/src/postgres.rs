@@ -29,7 +29,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use tessera_core::engine::{
-    BoxFuture, Capabilities, Engine, EngineError, EngineResult, KeyRange, News, Snapshot,
+    Answer, BoxFuture, Capabilities, Engine, EngineError, EngineResult, KeyRange, News, Snapshot,
     SnapshotScope,
 };
 use tokio::sync::{Mutex, RwLock};
@@ -149,13 +149,12 @@ impl PostgresEngine {
 }
 
 impl Engine for PostgresEngine {
-    fn snapshot(&self) -> BoxFuture<'_, EngineResult<Box<dyn Snapshot>>> {
-        Box::pin(async {
-            self.shared.pool.check_open()?;
+    fn snapshot(&self) -> Answer<'_, EngineResult<Box<dyn Snapshot>>> {
+        Answer::ready(self.shared.pool.check_open().map(|()| {
             let version = self.shared.version.load(Ordering::Acquire);
             let snapshot = PostgresSnapshot::new(Arc::clone(&self.shared), version);
-            Ok(Box::new(snapshot) as Box<dyn Snapshot>)
-        })
+            Box::new(snapshot) as Box<dyn Snapshot>
+        }))
     }
 
     fn capabilities(&self) -> Capabilities {

@@ -35,7 +35,7 @@ use std::thread::{self, JoinHandle};
 use rocksdb::checkpoint::Checkpoint;
 use rocksdb::{DB, Range};
 use tessera_core::engine::{
-    BoxFuture, Capabilities, Engine, EngineError, EngineResult, KeyRange, Scan, Snapshot,
+    Answer, BoxFuture, Capabilities, Engine, EngineError, EngineResult, KeyRange, Scan, Snapshot,
     SnapshotScope,
 };
 use tessera_core::recent_commits::RecentCommits;
@@ -100,12 +100,11 @@ impl RocksEngine {
 }
 
 impl Engine for RocksEngine {
-    fn snapshot(&self) -> BoxFuture<'_, EngineResult<Box<dyn Snapshot>>> {
-        Box::pin(async {
-            let view = self.shared.view()?;
+    fn snapshot(&self) -> Answer<'_, EngineResult<Box<dyn Snapshot>>> {
+        Answer::ready(self.shared.view().map(|view| {
             let shared = Arc::clone(&self.shared);
-            Ok(Box::new(RocksSnapshot { view, shared }) as Box<dyn Snapshot>)
-        })
+            Box::new(RocksSnapshot { view, shared }) as Box<dyn Snapshot>
+        }))
     }
 
     fn capabilities(&self) -> Capabilities {

@@ -6,7 +6,8 @@ use std::sync::{Arc, Mutex};
 
 use bytes::Bytes;
 use tessera_core::engine::{
-    BoxFuture, Capabilities, CommitOutcome, Engine, EngineResult, KeyRange, Page, Scan, Snapshot,
+    Answer, BoxFuture, Capabilities, CommitOutcome, Engine, EngineResult, KeyRange, Page, Scan,
+    Snapshot,
 };
 use tessera_core::memory::MemoryEngine;
 use tessera_core::write_set::WriteSet;
@@ -44,8 +45,8 @@ impl InterceptedEngine {
 }
 
 impl Engine for InterceptedEngine {
-    fn snapshot(&self) -> BoxFuture<'_, EngineResult<Box<dyn Snapshot>>> {
-        Box::pin(async {
+    fn snapshot(&self) -> Answer<'_, EngineResult<Box<dyn Snapshot>>> {
+        Answer::later(async {
             let snapshot: Box<dyn Snapshot> = Box::new(InterceptedSnapshot {
                 inner: self.inner.snapshot().await?,
                 ambush: Arc::clone(&self.ambush),
@@ -81,7 +82,7 @@ impl Snapshot for InterceptedSnapshot {
         self.inner.version()
     }
 
-    fn get<'a>(&'a self, key: &'a [u8]) -> BoxFuture<'a, EngineResult<Option<Bytes>>> {
+    fn get<'a>(&'a self, key: &'a [u8]) -> Answer<'a, EngineResult<Option<Bytes>>> {
         self.inner.get(key)
     }
 

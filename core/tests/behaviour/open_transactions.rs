@@ -23,7 +23,7 @@ async fn filled(count: usize) -> Store {
     store
 }
 
-async fn open(store: &Store) -> (Transaction, Arc<Container>) {
+async fn open(store: &Store) -> (Box<Transaction>, Arc<Container>) {
     let mut transaction = store.open_transaction(LONG).await.unwrap();
     let container = transaction.container(&name("c")).await.unwrap();
     (transaction, container)

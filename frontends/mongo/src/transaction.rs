@@ -352,8 +352,8 @@ impl Scope {
     /// A transaction to read in.
     pub(crate) async fn reader(&mut self, data: &Data) -> Result<Reader<'_>> {
         match self {
-            Self::Alone => Ok(Reader::Own(Box::new(data.store.begin().await?))),
-            Self::At(at) => Ok(Reader::Own(Box::new(data.store.read_at(&at.moment)))),
+            Self::Alone => Ok(Reader::Own(data.store.begin().await?)),
+            Self::At(at) => Ok(Reader::Own(data.store.read_at(&at.moment))),
             Self::Joined(joined) => Ok(Reader::Shared(joined.transaction()?)),
         }
     }
@@ -451,7 +451,7 @@ impl Scope {
             return Ok(None);
         };
         let placeholder = data.store.begin().await?;
-        let lent = std::mem::replace(joined.transaction()?, placeholder);
+        let lent = std::mem::replace(joined.transaction()?, *placeholder);
         Ok(Some(Arc::new(Mutex::new(lent))))
     }
 

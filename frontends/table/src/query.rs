@@ -98,7 +98,7 @@ impl EntityQuery {
 
 struct Search<'a> {
     query: &'a EntityQuery,
-    transaction: Transaction,
+    transaction: Box<Transaction>,
     container: Arc<Container>,
     found: Vec<Item>,
     bytes: usize,

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
 use tessera_core::engine::{
-    BoxFuture, CommitOutcome, EngineError, EngineResult, KeyRange, Page, Scan, Snapshot,
+    Answer, BoxFuture, CommitOutcome, EngineError, EngineResult, KeyRange, Page, Scan, Snapshot,
 };
 use tessera_core::write_set::{Tally, WriteSet};
 use tokio_postgres::types::ToSql;
@@ -215,8 +215,8 @@ impl Snapshot for PostgresSnapshot {
         self.version
     }
 
-    fn get<'a>(&'a self, key: &'a [u8]) -> BoxFuture<'a, EngineResult<Option<Bytes>>> {
-        Box::pin(self.read(key))
+    fn get<'a>(&'a self, key: &'a [u8]) -> Answer<'a, EngineResult<Option<Bytes>>> {
+        Answer::later(self.read(key))
     }
 
     fn multi_get<'a>(

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use tessera_core::engine::{
-    BoxFuture, CommitOutcome, EngineError, EngineResult, Page, Scan, Snapshot,
+    Answer, BoxFuture, CommitOutcome, EngineError, EngineResult, Page, Scan, Snapshot,
 };
 use tessera_core::write_set::WriteSet;
 
@@ -38,15 +38,16 @@ impl Snapshot for RocksSnapshot {
         self.view.version()
     }
 
-    fn get<'a>(&'a self, key: &'a [u8]) -> BoxFuture<'a, EngineResult<Option<Bytes>>> {
-        Box::pin(async move {
-            self.ready().await?;
-            if let Some(value) = self.view.get(key, Reach::Memory)? {
-                return Ok(value);
+    fn get<'a>(&'a self, key: &'a [u8]) -> Answer<'a, EngineResult<Option<Bytes>>> {
+        let in_memory = self.shared.check_open();
+        match in_memory.and_then(|()| self.view.get(key, Reach::Memory)) {
+            Ok(Some(value)) => Answer::ready(Ok(value)),
+            Ok(None) => {
+                let (view, key) = (Arc::clone(&self.view), Bytes::copy_from_slice(key));
+                Answer::later(blocking(move || get_from_disk(&view, &key)))
             }
-            let (view, key) = (Arc::clone(&self.view), Bytes::copy_from_slice(key));
-            blocking(move || get_from_disk(&view, &key)).await
-        })
+            Err(error) => Answer::ready(Err(error)),
+        }
     }
 
     fn multi_get<'a>(

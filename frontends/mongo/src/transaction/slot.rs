@@ -30,7 +30,7 @@ pub(crate) enum State {
 
 /// An open transaction.
 pub(crate) struct Open {
-    pub(crate) transaction: Transaction,
+    pub(crate) transaction: Box<Transaction>,
     _timer: Timer,
 }
 
@@ -55,7 +55,11 @@ impl Default for Slot {
 
 impl Slot {
     /// A transaction that begins now; `slot` is where it will lie.
-    pub(crate) fn open(number: i64, transaction: Transaction, slot: Weak<Mutex<Self>>) -> Self {
+    pub(crate) fn open(
+        number: i64,
+        transaction: Box<Transaction>,
+        slot: Weak<Mutex<Self>>,
+    ) -> Self {
         let deadline = transaction
             .deadline()
             .unwrap_or_else(tokio::time::Instant::now);

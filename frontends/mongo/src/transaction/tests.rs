@@ -8,7 +8,8 @@ use std::time::Duration;
 use bson::{Bson, Document, doc};
 use bytes::Bytes;
 use tessera_core::engine::{
-    BoxFuture, Capabilities, CommitOutcome, Engine, EngineResult, KeyRange, Page, Scan, Snapshot,
+    Answer, BoxFuture, Capabilities, CommitOutcome, Engine, EngineResult, KeyRange, Page, Scan,
+    Snapshot,
 };
 use tessera_core::memory::MemoryEngine;
 use tessera_core::write_set::WriteSet;
@@ -328,8 +329,8 @@ struct UnsureSnapshot {
 }
 
 impl Engine for Unsure {
-    fn snapshot(&self) -> BoxFuture<'_, EngineResult<Box<dyn Snapshot>>> {
-        Box::pin(async {
+    fn snapshot(&self) -> Answer<'_, EngineResult<Box<dyn Snapshot>>> {
+        Answer::later(async {
             let (inner, engine) = (self.inner.snapshot().await?, self.clone());
             let snapshot: Box<dyn Snapshot> = Box::new(UnsureSnapshot { inner, engine });
             Ok(snapshot)
@@ -358,7 +359,7 @@ impl Snapshot for UnsureSnapshot {
         self.inner.version()
     }
 
-    fn get<'a>(&'a self, key: &'a [u8]) -> BoxFuture<'a, EngineResult<Option<Bytes>>> {
+    fn get<'a>(&'a self, key: &'a [u8]) -> Answer<'a, EngineResult<Option<Bytes>>> {
         self.inner.get(key)
     }
 

@@ -4,7 +4,9 @@
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use tessera_core::engine::{BoxFuture, Capabilities, Engine, EngineResult, KeyRange, Snapshot};
+use tessera_core::engine::{
+    Answer, BoxFuture, Capabilities, Engine, EngineResult, KeyRange, Snapshot,
+};
 use tessera_core::memory::MemoryEngine;
 
 /// The most that one transaction steps aside: longer than a whole statement of another takes.
@@ -18,10 +20,10 @@ pub(crate) struct Hesitant {
 }
 
 impl Engine for Hesitant {
-    fn snapshot(&self) -> BoxFuture<'_, EngineResult<Box<dyn Snapshot>>> {
+    fn snapshot(&self) -> Answer<'_, EngineResult<Box<dyn Snapshot>>> {
         // Five has no divisor in common with the modulus: every length comes up, in no plain order.
         let pauses = self.begun.fetch_add(5, Ordering::Relaxed) % (MOST + 1);
-        Box::pin(async move {
+        Answer::later(async move {
             for _ in 0..pauses {
                 tokio::task::yield_now().await;
             }
