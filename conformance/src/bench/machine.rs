@@ -5,6 +5,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use serde_json::{Value, json};
 
+use crate::bench::OUTPUTS;
+
 /// The machine, the day and the command.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Machine {
@@ -20,14 +22,13 @@ impl Machine {
     /// The one that this program runs on.
     pub(crate) fn here() -> Self {
         let read = |file| fs::read_to_string(file).unwrap_or_default();
-        let arguments: Vec<String> = std::env::args().skip(1).collect();
         Self {
             date: today(),
             processors: std::thread::available_parallelism().map_or(0, usize::from),
             processor: field(&read("/proc/cpuinfo"), "model name").unwrap_or_default(),
             memory_gib: memory_gib(&read("/proc/meminfo")).unwrap_or_default(),
             kernel: read("/proc/sys/kernel/osrelease").trim().to_owned(),
-            command: format!("tessera-conformance {}", arguments.join(" ")),
+            command: command(std::env::args().skip(1)),
         }
     }
 
@@ -49,6 +50,29 @@ impl Machine {
             "command": self.command,
         })
     }
+}
+
+/// The command that measures the same again: where this one wrote its figures is left out.
+fn command(mut arguments: impl Iterator<Item = String>) -> String {
+    let is_output = |argument: &str| {
+        let option = argument.strip_prefix("--");
+        option.is_some_and(|option| OUTPUTS.iter().any(|(output, _)| option == *output))
+    };
+    let mut command = "tessera-conformance".to_owned();
+    while let Some(argument) = arguments.next() {
+        match argument.split_once('=') {
+            Some((option, _)) if is_output(option) => {}
+            None if is_output(&argument) => {
+                // The file comes next.
+                arguments.next();
+            }
+            _ => {
+                command.push(' ');
+                command.push_str(&argument);
+            }
+        }
+    }
+    command
 }
 
 /// The value of the first line with this name, as the files of `/proc` have them.
@@ -95,6 +119,28 @@ fn date(mut days: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_command_names_no_files_that_it_writes() {
+        for (given, expected) in [
+            ("bench", "bench"),
+            (
+                "bench cql --quick --only scan",
+                "bench cql --quick --only scan",
+            ),
+            ("bench --json a --svg b cql --markdown c", "bench cql"),
+            (
+                "bench --json=a --only=svg --markdown=c=d all",
+                "bench --only=svg all",
+            ),
+        ] {
+            let arguments = given.split(' ').map(str::to_owned);
+            assert_eq!(
+                command(arguments),
+                format!("tessera-conformance {expected}")
+            );
+        }
+    }
 
     #[test]
     fn days_have_dates() {

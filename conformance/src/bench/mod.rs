@@ -113,9 +113,19 @@ const SUITES: &[Suite] = &[
     },
 ];
 
+/// The options that name a file to write, each with what is written there.
+const OUTPUTS: [(&str, &str); 3] = [
+    ("json", "Write all figures there"),
+    ("svg", "Draw throughput and processor time there"),
+    (
+        "markdown",
+        "Write a table of all servers there, for a document",
+    ),
+];
+
 pub(crate) fn arguments() -> Vec<Arg> {
     let names = SUITES.iter().map(|suite| suite.name).chain([ALL]);
-    vec![
+    let mut arguments = vec![
         Arg::new("SUITE")
             .default_value(ALL)
             .value_parser(names.collect::<Vec<_>>())
@@ -125,13 +135,9 @@ pub(crate) fn arguments() -> Vec<Arg> {
             .action(ArgAction::SetTrue)
             .help("Shorter rounds and fewer items: at most two minutes for a suite"),
         only("Only the workloads whose name has this text in it"),
-        file("json", "Write all figures there"),
-        file("svg", "Draw throughput and processor time there"),
-        file(
-            "markdown",
-            "Write a table of all servers there, for a document",
-        ),
-    ]
+    ];
+    arguments.extend(OUTPUTS.map(|(name, help)| file(name, help)));
+    arguments
 }
 
 /// Fails if a figure misses its limit.

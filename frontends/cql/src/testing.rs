@@ -155,6 +155,18 @@ impl Tester {
         }
     }
 
+    /// The same in a new keyspace `k`, with what these statements make there.
+    pub(crate) async fn in_keyspace(self, statements: &[&str]) -> Self {
+        self.ok(&[
+            "CREATE KEYSPACE k WITH replication = {'class': 'SimpleStrategy', \
+             'replication_factor': 1}",
+            "USE k",
+        ])
+        .await;
+        self.ok(statements).await;
+        self
+    }
+
     /// Another server on the same store.
     pub(crate) fn beside(&self) -> Self {
         let store = self.service.store.clone();

@@ -50,15 +50,7 @@ async fn the_sizes_can_be_set() {
     config.batches.warned_bytes = 0;
     config.batches.refused_bytes = 1_000;
     config.batches.warned_partitions = 1;
-    let tester = Tester::with(config).await;
-    tester
-        .ok(&[
-            "CREATE KEYSPACE k WITH replication = {'class': 'SimpleStrategy', \
-             'replication_factor': 1}",
-            "USE k",
-        ])
-        .await;
-    tester.ok(TABLES).await;
+    let tester = Tester::with(config).await.in_keyspace(TABLES).await;
     let small = batch("UNLOGGED", (0..2).map(|p| insert(p, 1)));
     assert_eq!(
         warnings(&tester, &small).await,

@@ -35,16 +35,7 @@ pub(super) async fn ask(tester: &Tester, statement: &str) -> String {
 
 /// A keyspace `k` with what these statements make.
 pub(super) async fn with(statements: &[&str]) -> Tester {
-    let tester = Tester::new().await;
-    tester
-        .ok(&[
-            "CREATE KEYSPACE k WITH replication = {'class': 'SimpleStrategy', \
-             'replication_factor': 1}",
-            "USE k",
-        ])
-        .await;
-    tester.ok(statements).await;
-    tester
+    Tester::new().await.in_keyspace(statements).await
 }
 
 /// Asks one statement after another.

@@ -10,15 +10,7 @@ use crate::testing::Tester;
 async fn standing(statements: &[&str]) -> (Tester, Clock) {
     let clock = Clock::manual(1_800_000_000_000);
     let tester = Tester::at(clock.clone(), CqlConfig::default()).await;
-    tester
-        .ok(&[
-            "CREATE KEYSPACE k WITH replication = {'class': 'SimpleStrategy', \
-             'replication_factor': 1}",
-            "USE k",
-        ])
-        .await;
-    tester.ok(statements).await;
-    (tester, clock)
+    (tester.in_keyspace(statements).await, clock)
 }
 
 #[tokio::test]

@@ -199,17 +199,21 @@ impl Write {
         open(transaction, &self.plan.relation).await
     }
 
+    /// The partitions that it changes.
+    fn places<'w>(&'w self, container: &'w Arc<Container>) -> impl Iterator<Item = Partition<'w>> {
+        self.keys.iter().map(move |(token, key)| Partition {
+            write: self,
+            container,
+            token: *token,
+            key,
+        })
+    }
+
     /// Makes the change.
     pub(super) async fn apply(&self, transaction: &mut Transaction) -> Done<Rest> {
         let container = self.open(transaction).await?;
         let mut rest = Rest::default();
-        for (token, key) in &self.keys {
-            let place = Partition {
-                write: self,
-                container: &container,
-                token: *token,
-                key,
-            };
+        for place in self.places(&container) {
             match &self.rows {
                 Rows::Each(rows) => {
                     for (clustering, row) in rows {
@@ -219,12 +223,12 @@ impl Write {
                 Rows::Shared => place.shared(transaction).await?,
                 Rows::Ranges(ranges) => {
                     if !place.ranges(transaction, ranges).await? {
-                        rest.unclean.push(key.clone());
+                        rest.unclean.push(place.key.clone());
                     }
                 }
                 Rows::Everything => {
                     if !place.everything(transaction).await? {
-                        rest.unclean.push(key.clone());
+                        rest.unclean.push(place.key.clone());
                     }
                 }
             }
@@ -238,13 +242,7 @@ impl Write {
         let Rows::Each(rows) = &self.rows else {
             return Ok(());
         };
-        for (token, key) in &self.keys {
-            let place = Partition {
-                write: self,
-                container: &container,
-                token: *token,
-                key,
-            };
+        for place in self.places(&container) {
             for (_, row) in rows {
                 place.purge_one(transaction, row).await?;
             }

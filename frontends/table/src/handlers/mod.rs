@@ -100,11 +100,25 @@ impl Service {
             grant: self.authorize(head).await?,
             id,
         };
-        match operation {
-            Operation::GetEntity(entity) => entities::get(&call, &entity).await,
-            // Boxed: the future of a request is copied to where it runs, and is as large as the
-            // largest that it may await.
-            operation => Box::pin(call.run(operation)).await,
+        // All but the read of one entity are boxed: the future of a request is copied to where it
+        // runs, and is as large as the largest that it may await. It would also hold twice what is
+        // moved out of the operation, which is therefore borrowed.
+        match &operation {
+            Operation::GetEntity(entity) => entities::get(&call, entity).await,
+            Operation::GetServiceProperties => Box::pin(account::get_properties(&call)).await,
+            Operation::SetServiceProperties => Box::pin(account::set_properties(&call)).await,
+            Operation::GetServiceStats => account::get_stats(&call),
+            Operation::QueryTables => Box::pin(tables::query(&call)).await,
+            Operation::CreateTable => Box::pin(tables::create(&call)).await,
+            Operation::GetTable(table) => Box::pin(tables::get(&call, table)).await,
+            Operation::DeleteTable(table) => Box::pin(tables::delete(&call, table)).await,
+            Operation::GetAcl(table) => Box::pin(account::get_acl(&call, table)).await,
+            Operation::SetAcl(table) => Box::pin(account::set_acl(&call, table)).await,
+            Operation::QueryEntities(table) => Box::pin(entities::query(&call, table)).await,
+            Operation::InsertEntity(_)
+            | Operation::UpdateEntity(..)
+            | Operation::DeleteEntity(_) => Box::pin(entities::change(&call, operation)).await,
+            Operation::Batch => Box::pin(batch::run(&call)).await,
         }
     }
 
@@ -136,26 +150,6 @@ impl Service {
 }
 
 impl Call<'_> {
-    async fn run(&self, operation: Operation) -> Result<Reply> {
-        match operation {
-            Operation::GetServiceProperties => account::get_properties(self).await,
-            Operation::SetServiceProperties => account::set_properties(self).await,
-            Operation::GetServiceStats => account::get_stats(self),
-            Operation::QueryTables => tables::query(self).await,
-            Operation::CreateTable => tables::create(self).await,
-            Operation::GetTable(table) => tables::get(self, &table).await,
-            Operation::DeleteTable(table) => tables::delete(self, &table).await,
-            Operation::GetAcl(table) => account::get_acl(self, &table).await,
-            Operation::SetAcl(table) => account::set_acl(self, &table).await,
-            Operation::QueryEntities(table) => entities::query(self, &table).await,
-            Operation::InsertEntity(_)
-            | Operation::UpdateEntity(..)
-            | Operation::DeleteEntity(_) => entities::change(self, operation).await,
-            Operation::GetEntity(entity) => entities::get(self, &entity).await,
-            Operation::Batch => batch::run(self).await,
-        }
-    }
-
     fn allow(&self, action: Action<'_>) -> Result<()> {
         self.grant.check(action)
     }
