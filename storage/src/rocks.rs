@@ -17,6 +17,7 @@ mod batch;
 mod committer;
 mod crc32c;
 mod database;
+mod filters;
 mod folder;
 mod group_queue;
 mod grouping;
@@ -43,6 +44,7 @@ use tessera_core::recent_commits::RecentCommits;
 use self::committer::Committer;
 use self::database::Database;
 pub use self::database::rocks_options;
+use self::filters::Filters;
 pub use self::group_queue::{GroupReceiver, GroupSender, group_queue};
 pub use self::open_error::OpenError;
 use self::options::MemoryShares;
@@ -86,7 +88,9 @@ impl RocksEngine {
         let shared = Shared::new(Arc::clone(&database), version, sender, memory.queue);
         let shared = Arc::new(shared);
         let recent = RecentCommits::new(version, memory.recent_commits);
-        let committer = Committer::new(database, Arc::clone(&shared), receiver, recent, durability);
+        let filters = Filters::new(&database, memory.cache);
+        let writing = (database, filters);
+        let committer = Committer::new(writing, Arc::clone(&shared), receiver, recent, durability);
         let commit_thread = thread::Builder::new()
             .name("tessera-commit".to_owned())
             .spawn(|| committer.run())

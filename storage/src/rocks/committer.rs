@@ -14,6 +14,7 @@ use tokio::sync::OwnedSemaphorePermit;
 use super::answers::{Answers, Waiting};
 use super::batch::Batch;
 use super::database::Database;
+use super::filters::Filters;
 use super::group_queue::GroupReceiver;
 use super::shared::Shared;
 use crate::Durability;
@@ -73,6 +74,7 @@ impl Gathered {
 /// The state of the commit thread. It alone writes to the database.
 pub(super) struct Committer {
     database: Arc<Database>,
+    filters: Filters,
     shared: Arc<Shared>,
     queue: GroupReceiver<Message>,
     recent: RecentCommits,
@@ -86,7 +88,7 @@ pub(super) struct Committer {
 
 impl Committer {
     pub(super) fn new(
-        database: Arc<Database>,
+        (database, filters): (Arc<Database>, Filters),
         shared: Arc<Shared>,
         queue: GroupReceiver<Message>,
         recent: RecentCommits,
@@ -97,6 +99,7 @@ impl Committer {
         let synced_sequence = database.latest_sequence_number();
         Self {
             database,
+            filters,
             shared,
             queue,
             recent,
@@ -175,6 +178,7 @@ impl Committer {
             answers.add(commit.waiting, (outcome, commit.writes));
         }
         answers.send(self.shared.runtime());
+        self.filters.check(&self.database);
     }
 
     /// Decides one commit, and adds it to the batch if it may be applied.

@@ -6,6 +6,8 @@ use rocksdb::{
 };
 use tessera_core::write_set::Tally;
 
+use super::filters::BITS_PER_KEY;
+
 const MEMTABLE_BYTES: usize = 64 << 20;
 const MIN_MEMTABLE_BYTES: usize = 2 << 20;
 const SMALLEST_MEMORY: usize = 32 << 20;
@@ -67,10 +69,7 @@ fn set_memory_and_files(options: &mut Options, memory: MemoryShares) {
     let cache = Cache::new_hyper_clock_cache(memory.cache, 0);
     let mut tables = BlockBasedOptions::default();
     tables.set_block_cache(&cache);
-    // An insert asks whether the item is there, and what a filter says wrongly costs it a read of
-    // the disk, for which its whole group waits. With 10 bits for each key that is one insert in a
-    // hundred for each level; with 16 it is one in two thousand.
-    tables.set_bloom_filter(16.0, false);
+    tables.set_bloom_filter(BITS_PER_KEY, false);
     tables.set_block_size(8 << 10);
     // Within so many entries a read goes from one to the next, and large ones are far apart.
     tables.set_block_restart_interval(4);
@@ -79,8 +78,7 @@ fn set_memory_and_files(options: &mut Options, memory: MemoryShares) {
     tables.set_cache_index_and_filter_blocks_with_high_priority(true);
     tables.set_pin_l0_filter_and_index_blocks_in_cache(true);
     // In pieces, because the whole index of a file whose data compress well is large. Filters are
-    // whole: items lie by hash, so that every piece would be wanted as often as any other, and an
-    // insert asks the filter of each level whether the item is there.
+    // whole at first: see `filters`.
     tables.set_index_type(BlockBasedIndexType::TwoLevelIndexSearch);
     tables.set_pin_top_level_index_and_filter(true);
     options.set_block_based_table_factory(&tables);
