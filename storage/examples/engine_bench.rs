@@ -192,18 +192,22 @@ impl OverCore {
         let engine = tessera_storage::open(&config(path, durability))?;
         let store = Store::open(engine, StoreOptions::default()).await?;
         let container = Arc::new(ContainerName::new("bench", "db", "items"));
-        match store
-            .create_container(&container, &NewContainer::default())
-            .await
-        {
-            Ok(_) | Err(tessera_core::Error::AlreadyExists(_)) => Ok(Self { store, container }),
-            Err(error) => Err(error.into()),
-        }
+        Ok(Self { store, container })
     }
 
-    /// A store that holds all items, as compact as RocksDB alone does.
+    async fn create(path: &Path, durability: Durability) -> Result<Self, Failure> {
+        let new = Self::open(path, durability).await?;
+        let definition = NewContainer::default();
+        new.store
+            .create_container(&new.container, &definition)
+            .await?;
+        Ok(new)
+    }
+
+    /// A store that holds all items, as compact as RocksDB alone does, with nothing in memtables:
+    /// reads look into those first.
     async fn loaded(path: &Path, items: u64) -> Result<Self, Failure> {
-        let loading = Self::open(path, Durability::Group).await?;
+        let loading = Self::create(path, Durability::Group).await?;
         for first in (0..items).step_by(1_000) {
             let mut transaction = loading.store.begin().await?;
             let container = transaction.container(&loading.container).await?;
@@ -317,7 +321,8 @@ fn main() -> Result<(), Failure> {
     let engine = Arc::new(OverEngine(tessera_storage::open(&config)?));
     runtime.block_on(async {
         let core = OverCore::loaded(&folder.path().join("core"), items).await?;
-        let counter = OverCore::open(&folder.path().join("counter"), Durability::Periodic).await?;
+        let counter = folder.path().join("counter");
+        let counter = OverCore::create(&counter, Durability::Periodic).await?;
         let counted = count(counter).await?;
         let subjects: Vec<Arc<dyn Subject>> = vec![raw, engine, Arc::new(core)];
         if counted & measure(&subjects, scale).await? {
@@ -427,23 +432,21 @@ fn median(values: impl Iterator<Item = f64>) -> f64 {
     values.get(values.len() / 2).copied().unwrap_or_default()
 }
 
-/// Reads everything once, in key order, to have it in memory.
+/// Reads everything once, in key order, to have it in memory. One subject after another: what they
+/// read would otherwise lie mixed up in memory.
 async fn warm(subjects: &[Arc<dyn Subject>], items: u64) -> Result<(), Failure> {
     let mut keys: Vec<Bytes> = (0..items).map(key).collect();
     keys.sort();
     let keys = Arc::new(keys);
-    let mut running = Vec::new();
     for subject in subjects {
         let (subject, keys) = (Arc::clone(subject), Arc::clone(&keys));
-        running.push(tokio::spawn(async move {
+        let reading = tokio::spawn(async move {
             for key in keys.iter() {
                 subject.get(key.clone()).await?;
             }
             Ok::<(), Failure>(())
-        }));
-    }
-    for task in running {
-        task.await??;
+        });
+        reading.await??;
     }
     Ok(())
 }
