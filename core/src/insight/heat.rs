@@ -253,6 +253,7 @@ impl PartitionHeat {
                 false => (amount, before),
             };
             match slot.compare_exchange_weak(seen, pack(second, next), Relaxed, Relaxed) {
+                Ok(_) if over == 0 => return,
                 Ok(_) => {
                     self.earlier.fetch_add(over, Relaxed);
                     return;

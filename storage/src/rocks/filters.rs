@@ -2,7 +2,7 @@
 //!
 //! A whole filter answers with one look; one in pieces must find the piece first, which makes reads
 //! a fifth slower. But where memory does not hold them all, a look at a whole one brings in a MiB:
-//! with 8 MiB of cache and 16 MB of filters, RocksDB alone read 15 times as slowly as in pieces, and
+//! with 8 MiB of cache and 16 MB of filters RocksDB alone read 15 times as slowly as in pieces, and
 //! found out 80 times as slowly that a key is not there, which every insert asks. Files keep the
 //! shape that they were written in, and items lie by hash, so that compaction soon gives all of
 //! them the new one.
