@@ -26,18 +26,29 @@ impl Measured {
         [0.5, 0.99, 0.999].map(|quantile| milliseconds(latencies_ns.value_at_quantile(quantile)))
     }
 
-    /// The better of two rounds: a shared machine only ever makes one slower.
-    pub(crate) fn better(self, other: Self) -> Self {
-        let processor_us = self.processor_us.min(other.processor_us);
-        let faster = match self.per_second >= other.per_second {
-            true => self,
-            false => other,
-        };
-        Self {
-            processor_us,
-            ..faster
-        }
+    /// What several rounds of one server come to: the median of each figure, which neither a lucky
+    /// round nor a disturbed one changes.
+    pub(crate) fn typical(rounds: &[Self]) -> Option<Self> {
+        let of = |figure: &dyn Fn(&Self) -> f64| median(rounds.iter().map(figure));
+        Some(Self {
+            subject: rounds.first()?.subject,
+            per_second: of(&|round| round.per_second),
+            latencies_ms: [0, 1, 2].map(|place| of(&|round| round.latency_ms(place))),
+            processor_us: of(&|round| round.processor_us),
+            memory_mb: of(&|round| round.memory_mb),
+        })
     }
+
+    fn latency_ms(&self, place: usize) -> f64 {
+        self.latencies_ms.get(place).copied().unwrap_or(f64::NAN)
+    }
+}
+
+/// The middle one, the higher of two.
+pub(crate) fn median(values: impl Iterator<Item = f64>) -> f64 {
+    let mut values: Vec<f64> = values.collect();
+    values.sort_by(f64::total_cmp);
+    values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
 }
 
 #[expect(clippy::cast_precision_loss, reason = "shown with few digits")]
@@ -224,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn the_better_round_has_the_rate_of_one_and_the_cost_of_the_other() {
+    fn typical_is_the_middle_of_each_figure() {
         let round = |per_second, processor_us| Measured {
             subject: "tessera",
             per_second,
@@ -232,8 +243,10 @@ mod tests {
             processor_us,
             memory_mb: 1.0,
         };
-        let better = round(10.0, 5.0).better(round(9.0, 4.0));
-        assert_eq!((better.per_second, better.processor_us), (10.0, 4.0));
-        assert_eq!(better.latencies_ms, [10.0; 3]);
+        let rounds = [round(10.0, 5.0), round(2.0, 4.0), round(9.0, 90.0)];
+        let typical = Measured::typical(&rounds).unwrap();
+        assert_eq!((typical.per_second, typical.processor_us), (9.0, 5.0));
+        assert_eq!(typical.latencies_ms, [9.0; 3]);
+        assert!(Measured::typical(&[]).is_none());
     }
 }

@@ -61,8 +61,8 @@ impl Scale {
 }
 
 const FULL: Scale = Scale {
-    rounds: 3,
-    round: Duration::from_secs(4),
+    rounds: 5,
+    round: Duration::from_millis(2_500),
     warm_up: Duration::from_secs(10),
     small_table: 10_000,
     large_table: 1_000_000,
@@ -72,8 +72,8 @@ const FULL: Scale = Scale {
 };
 
 const QUICK: Scale = Scale {
-    rounds: 2,
-    round: Duration::from_secs(1),
+    rounds: 3,
+    round: Duration::from_millis(700),
     warm_up: Duration::from_secs(3),
     small_table: 10_000,
     large_table: 50_000,

@@ -141,7 +141,7 @@ impl Target {
     }
 
     /// One round of these steps.
-    pub(crate) async fn round(
+    async fn round(
         &self,
         pace: Pace,
         time: Duration,
@@ -201,7 +201,8 @@ pub(crate) async fn points(
         let peer = peer.filter(|peer| peer.takes(row.operation));
         let targets = [ours, &echo].into_iter().chain(peer);
         let mut targets: Vec<&Target> = targets.chain(&batched).collect();
-        let closed = by_turns(&targets, row.operation, Pace::Answers, scale).await?;
+        let steps = |target: &Target| Ok(target.steps(row.operation));
+        let closed = by_turns(&targets, Pace::Answers, scale, steps).await?;
         report.add(Section {
             suite,
             name: row.name.to_owned(),
@@ -236,7 +237,8 @@ async fn open(
         .unzip();
     let slowest = closed.iter().map(|measured| measured.per_second);
     let rate = slowest.fold(f64::INFINITY, f64::min) / 2.0;
-    let measured = by_turns(&targets, row.operation, Pace::PerSecond(rate), scale).await?;
+    let steps = |target: &Target| Ok(target.steps(row.operation));
+    let measured = by_turns(&targets, Pace::PerSecond(rate), scale, steps).await?;
     let mut figures = Vec::new();
     for (name, measured) in [
         ("processor per request", measured.as_slice()),
@@ -258,25 +260,24 @@ async fn open(
     })
 }
 
-/// One operation on each of the servers in turn, several times, and the best round of each.
-async fn by_turns(
+/// The same steps on each of the servers in turn, several times: what is typical of each. A shared
+/// machine is slower at times, and so it is for all of them.
+pub(crate) async fn by_turns(
     targets: &[&Target],
-    operation: Operation,
     pace: Pace,
     scale: &Scale,
+    steps: impl Fn(&Target) -> Result<Arc<Steps>, Failure>,
 ) -> Result<Vec<Measured>, Failure> {
-    let mut measured: Vec<Measured> = Vec::new();
-    for round in 0..scale.rounds {
-        for (place, target) in targets.iter().enumerate() {
-            let steps = target.steps(operation);
-            let taken = target.round(pace, scale.round, steps).await?;
-            match measured.get_mut(place).filter(|_| round > 0) {
-                Some(best) => *best = best.clone().better(taken),
-                None => measured.push(taken),
-            }
+    let mut rounds = vec![Vec::new(); targets.len()];
+    for _ in 0..scale.rounds {
+        for (target, rounds) in targets.iter().zip(&mut rounds) {
+            rounds.push(target.round(pace, scale.round, steps(target)?).await?);
         }
     }
-    Ok(measured)
+    Ok(rounds
+        .iter()
+        .filter_map(|rounds| Measured::typical(rounds))
+        .collect())
 }
 
 /// Ours, which are first, beside the bare server's, which are second, and all others.

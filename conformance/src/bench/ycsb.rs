@@ -9,7 +9,7 @@ use crate::bench::Scale;
 use crate::bench::figures::{Report, Section};
 use crate::bench::keys::{Random, Zipf};
 use crate::bench::load::{Operation, Pace, Step, Steps};
-use crate::bench::workload::{RANGE, STORED, Target, processor, throughput};
+use crate::bench::workload::{RANGE, STORED, Target, by_turns, processor, throughput};
 
 /// What a shape asks for, in percent.
 struct Shape {
@@ -132,13 +132,11 @@ pub(crate) async fn shapes(
         if !scale.wants(&name) {
             continue;
         }
-        let mut measured = Vec::new();
         let has_ranges = shape.range > 0;
         let peer = peer.filter(|peer| !has_ranges || peer.takes(Operation::Range));
-        for target in [ours].into_iter().chain(peer) {
-            let steps = shape.steps(target)?;
-            measured.push(target.round(Pace::Answers, scale.round, steps).await?);
-        }
+        let targets: Vec<&Target> = [ours].into_iter().chain(peer).collect();
+        let steps = |target: &Target| shape.steps(target);
+        let measured = by_turns(&targets, Pace::Answers, scale, steps).await?;
         let figures = match measured.as_slice() {
             [ours, peer] => vec![processor(ours, peer, None), throughput(ours, peer, None)],
             _ => Vec::new(),

@@ -10,7 +10,7 @@ use tessera_conformance::peers::Peer;
 
 use crate::Failure;
 use crate::bench::Scale;
-use crate::bench::figures::{Figure, Limit, Report, Section};
+use crate::bench::figures::{Figure, Limit, Report, Section, median};
 use crate::bench::load::{Dialect, Operation};
 use crate::bench::subject::{self, Subject};
 use crate::bench::template::{Key, Sender};
@@ -119,10 +119,8 @@ fn beside_core(report: &mut Report, scale: &Scale) -> Result<(), Failure> {
         .find(|it| it.name == INSERT && it.suite == SUITE);
     let ours = inserts.and_then(|section| section.measured.first());
     let ours = ours.map_or(f64::NAN, |row| row.per_second);
-    let mut core = 0.0_f64;
-    for _ in 0..scale.rounds {
-        core = core.max(subject::core_inserts(scale.round)?);
-    }
+    let rounds = (0..scale.rounds).map(|_| subject::core_inserts(scale.round));
+    let core = median(rounds.collect::<Result<Vec<f64>, Failure>>()?.into_iter());
     report.add(Section {
         suite: SUITE,
         name: "insert, beside the core's own".to_owned(),
