@@ -402,9 +402,13 @@ async fn measure(subjects: &[Arc<dyn Subject>], scale: Scale) -> Result<bool, Fa
         scale.items,
         start.elapsed().as_secs_f64()
     )?;
-    for (workload, tasks) in [(Workload::Get, READERS), (Workload::Put, WRITERS)] {
+    for (workload, tasks, rounds) in [
+        (Workload::Get, READERS, scale.rounds),
+        // More of these: from one to the next the disk may take twice or half as long.
+        (Workload::Put, WRITERS, 3 * scale.rounds),
+    ] {
         let mut rates = vec![Vec::new(); subjects.len()];
-        for round in 0..scale.rounds {
+        for round in 0..rounds {
             for (subject, rates) in subjects.iter().zip(&mut rates) {
                 rates.push(run_round(subject, (workload, tasks), scale.items, round).await?);
             }
