@@ -32,14 +32,7 @@ pub(crate) fn command(settings: &Settings, from: &str, to: &str) -> Result<(), E
         Runtime::new().map_err(|error| Error::Failed(format!("cannot start threads: {error}")))?;
     runtime.block_on(async {
         let (source_engine, _checkpoint) = open_source(&source).await?;
-        let target_engine = match storage::open_any(&target).await {
-            Ok(engine) => engine,
-            Err(error) => {
-                // Whatever closing says, why nothing was copied is what matters.
-                source_engine.close().await.ok();
-                return Err(error);
-            }
-        };
+        let target_engine = storage::open_any(&target).await?;
         let mut signals = Signals::install()
             .map_err(|error| Error::Failed(format!("cannot listen for signals: {error}")))?;
         let copied = tokio::select! {

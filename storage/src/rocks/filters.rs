@@ -15,8 +15,8 @@ use rocksdb::properties::ESTIMATE_NUM_KEYS;
 /// An insert asks whether the item is there, and what a filter says wrongly costs it a read of the
 /// disk, for which its whole group waits. With 10 bits for each key that is one insert in a hundred
 /// for each level; with 16 it is one in two thousand.
-pub(super) const BITS_PER_KEY: f64 = 16.0;
-const BYTES_PER_KEY: usize = 2;
+pub(super) const BITS_PER_KEY: u8 = 16;
+const BYTES_PER_KEY: usize = BITS_PER_KEY as usize / 8;
 
 /// Whole filters may take so much of the cache: the rest is for data.
 const PART_OF_CACHE: usize = 4;

@@ -69,7 +69,7 @@ fn set_memory_and_files(options: &mut Options, memory: MemoryShares) {
     let cache = Cache::new_hyper_clock_cache(memory.cache, 0);
     let mut tables = BlockBasedOptions::default();
     tables.set_block_cache(&cache);
-    tables.set_bloom_filter(BITS_PER_KEY, false);
+    tables.set_bloom_filter(BITS_PER_KEY.into(), false);
     tables.set_block_size(8 << 10);
     // Within so many entries a read goes from one to the next, and large ones are far apart.
     tables.set_block_restart_interval(4);
