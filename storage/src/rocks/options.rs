@@ -10,6 +10,7 @@ use super::filters::BITS_PER_KEY;
 
 const MEMTABLE_BYTES: usize = 64 << 20;
 const MIN_MEMTABLE_BYTES: usize = 2 << 20;
+const MAX_SUCCESSIVE_MERGES: usize = 16;
 const SMALLEST_MEMORY: usize = 32 << 20;
 
 /// One memory setting, divided. The parts add up to it; memtables are charged to the cache.
@@ -42,14 +43,23 @@ impl MemoryShares {
 
 /// The options of the database. `create` only for a folder without data: see `folder::prepare`.
 pub(super) fn database_options(memory: MemoryShares, create: bool) -> Options {
-    let mut options = Options::default();
+    let mut options = with_strict_merges(Options::default());
     options.create_if_missing(create);
     set_log_and_recovery(&mut options);
     set_memory_and_files(&mut options, memory);
     options.set_merge_operator_associative("tessera.tally", add_tallies);
     // A tally that every write adds to would otherwise be read through thousands of operands.
-    options.set_max_successive_merges(16);
+    options.set_max_successive_merges(MAX_SUCCESSIVE_MERGES);
     options
+}
+
+/// Makes the bound on successive merges hold also where the value below them must be read from a
+/// file. Otherwise, from each flush to the next, every write of a tally would walk through all
+/// additions since and then give up.
+fn with_strict_merges(mut options: Options) -> Options {
+    // There is no method for it. That RocksDB knows the name is seen by the test below.
+    let strict = options.get_options_from_string("strict_max_successive_merges=true");
+    strict.unwrap_or(options)
 }
 
 /// The manifest notes how long a log was when it was synced and closed, so that RocksDB notices one
@@ -123,7 +133,40 @@ fn add_tallies(_key: &[u8], stored: Option<&[u8]>, added: &MergeOperands) -> Opt
 
 #[cfg(test)]
 mod tests {
+    use rocksdb::DB;
+    use rocksdb::perf::{PerfContext, PerfMetric, PerfStatsLevel, set_perf_stats};
+
     use super::*;
+
+    #[test]
+    fn a_tally_with_many_additions_is_read_through_few_of_them() {
+        let folder = tempfile::tempdir().unwrap();
+        let open = || {
+            let options = database_options(MemoryShares::of(SMALLEST_MEMORY), true);
+            DB::open(&options, folder.path()).unwrap()
+        };
+        let one = Tally { items: 1, bytes: 1 };
+        let database = open();
+        database.merge(b"tally", one.encode()).unwrap();
+        database.flush().unwrap();
+        drop(database);
+        // Nothing of the file is in memory now.
+        let database = open();
+        for _ in 0..200 {
+            database.merge(b"tally", one.encode()).unwrap();
+        }
+        set_perf_stats(PerfStatsLevel::EnableCount);
+        let mut context = PerfContext::default();
+        context.reset();
+        // An iterator, because of a single read RocksDB does not count what it merges.
+        let mut reading = database.raw_iterator();
+        reading.seek_to_first();
+        let merged = context.metric(PerfMetric::InternalMergeCount);
+        set_perf_stats(PerfStatsLevel::Disable);
+        let read = Tally::decode(reading.value().unwrap());
+        assert_eq!(read.unwrap().items, 201);
+        assert!(merged <= MAX_SUCCESSIVE_MERGES as u64, "{merged}");
+    }
 
     #[test]
     fn memory_shares_add_up() {
