@@ -1,5 +1,6 @@
 //! What was measured on, and when: a figure is worth nothing without it.
 
+use std::borrow::Cow;
 use std::fs;
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -68,11 +69,20 @@ fn command(mut arguments: impl Iterator<Item = String>) -> String {
             }
             _ => {
                 command.push(' ');
-                command.push_str(&argument);
+                command.push_str(&quoted(&argument));
             }
         }
     }
     command
+}
+
+/// An argument as a shell takes it.
+fn quoted(argument: &str) -> Cow<'_, str> {
+    let is_plain = |char: char| char.is_ascii_alphanumeric() || "-_=./:,@%+".contains(char);
+    match !argument.is_empty() && argument.chars().all(is_plain) {
+        true => argument.into(),
+        false => format!("'{}'", argument.replace('\'', r"'\''")).into(),
+    }
 }
 
 /// The value of the first line with this name, as the files of `/proc` have them.
@@ -140,6 +150,15 @@ mod tests {
                 format!("tessera-conformance {expected}")
             );
         }
+    }
+
+    #[test]
+    fn the_command_can_be_pasted_into_a_shell() {
+        let arguments = ["bench", "--only", "a page of 'one'", ""].map(str::to_owned);
+        assert_eq!(
+            command(arguments.into_iter()),
+            r"tessera-conformance bench --only 'a page of '\''one'\''' ''"
+        );
     }
 
     #[test]

@@ -203,8 +203,8 @@ impl OverCore {
         Ok(new)
     }
 
-    /// Writes all items, as compact as RocksDB alone has them, with nothing in memtables: reads look
-    /// into those first.
+    /// Writes all items, as compact as RocksDB alone has them, with nothing in memtables: reads
+    /// look into those first.
     async fn load(path: &Path, items: u64) -> Result<(), Failure> {
         let loading = Self::create(path, Durability::Group).await?;
         for first in (0..items).step_by(1_000) {

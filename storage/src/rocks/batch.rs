@@ -10,6 +10,9 @@ use tessera_core::write_set::{Tally, Write, WriteSet};
 use super::MAX_KEY_BYTES;
 use super::log_check::sync_mark;
 
+/// Room for the mark at the start and for a few tallies.
+const MIN_CAPACITY_BYTES: usize = 512;
+
 /// A RocksDB batch in the making. Additions to one tally are summed until something else must come
 /// after them: a thousand commits that add to one tally cost one merge.
 pub(super) struct Batch {
@@ -18,9 +21,11 @@ pub(super) struct Batch {
 }
 
 impl Batch {
-    /// An empty batch, to be written when everything up to `synced_sequence` is synced.
-    pub(super) fn new(synced_sequence: u64) -> Self {
-        let mut batch = WriteBatch::default();
+    /// An empty batch with room for so many bytes of keys and values, to be written when everything
+    /// up to `synced_sequence` is synced.
+    pub(super) fn new(synced_sequence: u64, bytes: usize) -> Self {
+        // Growing would copy it again and again, while everyone waits.
+        let mut batch = WriteBatch::with_capacity_bytes(bytes + bytes / 8 + MIN_CAPACITY_BYTES);
         // First in the batch, where `log_check` looks for it.
         batch.put_log_data(sync_mark(synced_sequence));
         Self {

@@ -138,7 +138,7 @@ impl Committer {
         let may_wait = self.groups();
         self.queue
             .gather(may_wait, |message| gathered.take(message));
-        self.commit(gathered.commits);
+        self.commit(gathered.commits, gathered.bytes);
         gathered.stopping
     }
 
@@ -147,10 +147,10 @@ impl Committer {
         self.durability == Durability::Group
     }
 
-    fn commit(&mut self, commits: Vec<Commit>) {
+    fn commit(&mut self, commits: Vec<Commit>, bytes: usize) {
         let start = Instant::now();
         let next_version = self.version + 1;
-        let mut batch = Batch::new(self.synced_sequence);
+        let mut batch = Batch::new(self.synced_sequence, bytes);
         let outcomes: Vec<EngineResult<CommitOutcome>> = commits
             .iter()
             .map(|commit| self.decide(commit, next_version, &mut batch))
