@@ -56,11 +56,14 @@ fn milliseconds(nanoseconds: u64) -> f64 {
     nanoseconds as f64 / 1_000_000.0
 }
 
-/// A ratio with as many digits as say something.
+/// A ratio with as many digits as say something. Beyond a hundred it says that the two cannot be
+/// compared: of the slower one a round sees a few requests, and another run would see others.
 pub(crate) fn shown(ratio: f64) -> String {
     match ratio {
-        small if small < 0.1 => format!("{small:.5}"),
-        many if many >= 1_000.0 => format!("{many:.0}"),
+        0.0 => "0".to_owned(),
+        _ if ratio >= 100.0 => "over 100".to_owned(),
+        _ if ratio <= 0.01 => "under 0.01".to_owned(),
+        _ if ratio < 0.1 => format!("{ratio:.3}"),
         _ => format!("{ratio:.2}"),
     }
 }
@@ -231,6 +234,21 @@ mod tests {
             (f64::NAN, None, true),
         ] {
             assert_eq!(figure(ratio, limit).met(), met, "{ratio} {limit:?}");
+        }
+    }
+
+    #[test]
+    fn ratios_are_shown_as_far_as_they_say_something() {
+        for (ratio, expected) in [
+            (0.0, "0"),
+            (0.001, "under 0.01"),
+            (0.0456, "0.046"),
+            (0.784, "0.78"),
+            (99.5, "99.50"),
+            (2_229.0, "over 100"),
+            (f64::NAN, "NaN"),
+        ] {
+            assert_eq!(shown(ratio), expected);
         }
     }
 

@@ -67,7 +67,7 @@ const FULL: Scale = Scale {
     small_table: 10_000,
     large_table: 1_000_000,
     pages: 500,
-    core: (1_000_000, 6),
+    core: (1_000_000, 4),
     only: String::new(),
 };
 
@@ -78,7 +78,7 @@ const QUICK: Scale = Scale {
     small_table: 10_000,
     large_table: 50_000,
     pages: 200,
-    core: (200_000, 2),
+    core: (200_000, 1),
     only: String::new(),
 };
 

@@ -55,7 +55,7 @@ impl Arguments {
     fn read() -> Result<Self, Failure> {
         let mut read = Self {
             items: 1_000_000,
-            rounds: 6,
+            rounds: 4,
             measure: None,
             folder: PathBuf::new(),
             process: 0,

@@ -47,17 +47,18 @@ impl Workload {
         }
     }
 
+    /// More for reads, which depend on where a process has its memory.
     pub(crate) fn processes(self) -> u64 {
         match self {
             Self::Put => 3,
-            Self::Get => 5,
+            Self::Get => 9,
         }
     }
 
     /// More for writes: from one to the next the disk may take twice or half as long.
     pub(crate) fn rounds(self, rounds: u32) -> u32 {
         match self {
-            Self::Put => 2 * rounds,
+            Self::Put => 3 * rounds,
             Self::Get => rounds,
         }
     }
