@@ -122,7 +122,12 @@ impl Raw {
                     true
                 });
                 let start = Instant::now();
-                let mut batch = WriteBatch::default();
+                let bytes: usize = puts
+                    .iter()
+                    .map(|(key, value, _)| key.len() + value.len())
+                    .sum();
+                // As much room at once as the engine makes.
+                let mut batch = WriteBatch::with_capacity_bytes(bytes + bytes / 8);
                 for (key, value, _) in &puts {
                     batch.put(key, value);
                 }
