@@ -23,7 +23,7 @@ pub struct Peer {
     pub address: SocketAddr,
     process: Process,
     /// Removed behind the process that wrote it.
-    _data: Option<TempDir>,
+    data: Option<TempDir>,
 }
 
 impl Peer {
@@ -41,14 +41,22 @@ impl Peer {
 
     /// Azurite, as its own documentation starts it for tables alone.
     pub fn azurite() -> Result<Self, Error> {
+        let data = tempfile::tempdir().map_err(Error::io("making a folder for Azurite"))?;
+        Self::azurite_in(data)
+    }
+
+    /// Azurite with what another one has left in this folder.
+    pub fn azurite_in(data: TempDir) -> Result<Self, Error> {
         let program = node_packages("azurite")?.join("azurite/dist/src/table/main.js");
         // It tells nobody which port it got, so the port must be known before.
         let address = free_address()?;
         let mut command = Command::new("node");
         command.arg(program);
-        command.args(["--silent", "--disableTelemetry", "--tablePort"]);
-        let process = Process::start(command.arg(address.port().to_string()))?;
-        Self::listening(AZURITE, address, process, None)
+        command.args(["--silent", "--disableTelemetry", "--location"]);
+        command.arg(data.path());
+        command.args(["--tablePort", &address.port().to_string()]);
+        let process = Process::start(&mut command)?;
+        Self::listening(AZURITE, address, process, Some(data))
     }
 
     /// Cassandra with one node, which syncs before it answers as our server does.
@@ -108,8 +116,21 @@ impl Peer {
             name,
             address,
             process,
-            _data: data,
+            data,
         })
+    }
+
+    /// Interrupts it as a user does and waits until it ends: what it leaves behind.
+    pub fn stop(mut self) -> Result<Option<TempDir>, Error> {
+        self.process.interrupt()?;
+        match self.process.ended_within(PATIENCE)? {
+            Some(_) => Ok(self.data),
+            None => Err(Error::Late {
+                state: "stopped",
+                waited: PATIENCE,
+                output: self.process.printed(),
+            }),
+        }
     }
 
     /// The number of its process.

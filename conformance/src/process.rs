@@ -73,8 +73,17 @@ impl Process {
 
     /// Sends SIGTERM.
     pub(crate) fn ask_to_end(&self) -> Result<(), Error> {
-        kill_process(Pid::from_child(&self.child), Signal::TERM)
-            .map_err(|refused| Error::io("sending SIGTERM")(refused.into()))
+        self.signal(Signal::TERM)
+    }
+
+    /// Sends SIGINT, which not everybody takes as SIGTERM.
+    pub(crate) fn interrupt(&self) -> Result<(), Error> {
+        self.signal(Signal::INT)
+    }
+
+    fn signal(&self, signal: Signal) -> Result<(), Error> {
+        kill_process(Pid::from_child(&self.child), signal)
+            .map_err(|refused| Error::io(format!("sending {signal:?}"))(refused.into()))
     }
 
     /// Why it is not ready after this time.

@@ -10,9 +10,10 @@ use crate::bench::Scale;
 use crate::bench::figures::{Limit, Report};
 use crate::bench::load::{Connection, Dialect, Operation};
 use crate::bench::subject::Subject;
+use crate::bench::target::{self, RANGE, Target};
 use crate::bench::template::{Form, Key, Mark, Place, Source, Template};
 use crate::bench::wire::Wire;
-use crate::bench::workload::{self, RANGE, Row, Target};
+use crate::bench::workload::{self, Row};
 use crate::bench::ycsb;
 
 const SUITE: &str = "cql";
@@ -75,12 +76,11 @@ const INSERT: &str = "INSERT INTO bench.items (part, line, field0, field1, field
 const UPDATE: &str = "UPDATE bench.items SET field3 = ? WHERE part = ? AND line = ?";
 
 pub(crate) async fn run(report: &mut Report, scale: &Scale) -> Result<(), Failure> {
-    let data = tempfile::tempdir()?;
-    let subject = Subject::tessera("cql", data.path())?;
+    let start = |data| Subject::tessera(SUITE, data);
+    let subject = start(tempfile::tempdir()?)?;
     let dialect = prepare(subject.address).await?;
-    let ours = Target::new(subject, dialect);
-    ours.fill().await?;
-    ours.subject.quiet().await?;
+    target::fill(subject.address, &dialect, 1).await?;
+    let ours = Target::restarted(subject, start, dialect, scale.rounds).await?;
     let cassandra = workload::if_there(SUITE, "Cassandra", cassandra(scale).await)?;
     let targets = (&ours, cassandra.as_ref());
     workload::points(report, SUITE, targets, ROWS, scale).await?;
@@ -91,9 +91,9 @@ pub(crate) async fn run(report: &mut Report, scale: &Scale) -> Result<(), Failur
 async fn cassandra(scale: &Scale) -> Result<Target, Failure> {
     let subject = Subject::peer(Peer::cassandra()?);
     let dialect = prepare(subject.address).await?;
-    let target = Target::new(subject, dialect);
-    target.fill().await?;
-    target.warm_up(scale).await?;
+    target::fill(subject.address, &dialect, 1).await?;
+    let target = Target::kept(subject, dialect, scale.rounds);
+    target.warm_up(scale.warm_up).await?;
     Ok(target)
 }
 
@@ -105,6 +105,7 @@ pub(crate) async fn prepare(address: SocketAddr) -> Result<Dialect, Failure> {
         wire: Wire::Cql,
         window: STREAMS,
         greeting: frame(op_code::STARTUP, &startup())?,
+        preparations: preparations()?,
         read: nothing.clone(),
         insert: nothing.clone(),
         update: nothing.clone(),
@@ -132,6 +133,14 @@ pub(crate) async fn prepare(address: SocketAddr) -> Result<Dialect, Failure> {
     values.extend([text.as_slice(); 10]);
     dialect.insert = execute(&mut connection, INSERT, &values, is_result).await?;
     Ok(dialect)
+}
+
+/// Requests to prepare all statements, for a process that has the table.
+fn preparations() -> Result<Vec<Vec<u8>>, Failure> {
+    [READ, RANGE_READ, INSERT, UPDATE]
+        .iter()
+        .map(|statement| frame(op_code::PREPARE, &long_string(statement)?))
+        .collect()
 }
 
 /// A statement that is parsed each time.

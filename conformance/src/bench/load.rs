@@ -42,6 +42,8 @@ pub(crate) struct Dialect {
     pub(crate) window: usize,
     /// What a connection begins with, if it must.
     pub(crate) greeting: Vec<u8>,
+    /// What a process must have been asked once before everything else.
+    pub(crate) preparations: Vec<Vec<u8>>,
     pub(crate) read: Template,
     pub(crate) insert: Template,
     pub(crate) update: Template,

@@ -2,13 +2,14 @@
 //! the same protocol, beside the core and the engine below.
 //!
 //! One client with 16 kept connections loads each server in turn with the same requests, written
-//! beforehand. Our server syncs each write to disk before it answers. The best of the rounds
-//! counts, because a shared machine only ever makes one slower.
+//! beforehand. Our server syncs each write to disk before it answers. It starts anew for every
+//! round, on the same data, and the median of the rounds counts.
 
 mod core;
 mod cql;
 pub(crate) mod echo;
 mod figures;
+mod folder;
 pub(crate) mod instructions;
 mod keys;
 mod load;
@@ -19,6 +20,7 @@ mod reshard;
 mod subject;
 mod svg;
 mod table;
+mod target;
 mod template;
 mod wire;
 mod workload;
@@ -37,13 +39,18 @@ use crate::Failure;
 use crate::arguments::{ALL, file, only};
 use crate::bench::figures::Report;
 use crate::bench::machine::Machine;
+use crate::bench::target::Rounds;
 
 /// How much is measured.
 #[derive(Debug)]
 pub(crate) struct Scale {
-    rounds: u32,
-    round: Duration,
-    /// Of each operation, for peers.
+    rounds: Rounds,
+    /// It starts anew for each round, on the same data as before, if there is time for that. It
+    /// saves everything every five seconds, so a round has to be as long.
+    azurite: Option<Rounds>,
+    /// It answers a few requests each second.
+    ferretdb: Rounds,
+    /// Of each operation, for peers that are kept running.
     warm_up: Duration,
     small_table: u64,
     large_table: u64,
@@ -61,8 +68,21 @@ impl Scale {
 }
 
 const FULL: Scale = Scale {
-    rounds: 5,
-    round: Duration::from_millis(2_500),
+    rounds: Rounds {
+        count: 9,
+        settle: Duration::from_millis(300),
+        time: Duration::from_millis(1_250),
+    },
+    azurite: Some(Rounds {
+        count: 5,
+        settle: Duration::from_secs(2),
+        time: Duration::from_secs(5),
+    }),
+    ferretdb: Rounds {
+        count: 3,
+        settle: Duration::ZERO,
+        time: Duration::from_millis(2_500),
+    },
     warm_up: Duration::from_secs(10),
     small_table: 10_000,
     large_table: 1_000_000,
@@ -72,8 +92,17 @@ const FULL: Scale = Scale {
 };
 
 const QUICK: Scale = Scale {
-    rounds: 3,
-    round: Duration::from_millis(700),
+    rounds: Rounds {
+        count: 3,
+        settle: Duration::from_millis(100),
+        time: Duration::from_millis(700),
+    },
+    azurite: None,
+    ferretdb: Rounds {
+        count: 3,
+        settle: Duration::ZERO,
+        time: Duration::from_millis(700),
+    },
     warm_up: Duration::from_secs(3),
     small_table: 10_000,
     large_table: 50_000,

@@ -12,9 +12,10 @@ use crate::bench::Scale;
 use crate::bench::figures::{Limit, Report};
 use crate::bench::load::{Dialect, Operation};
 use crate::bench::subject::Subject;
+use crate::bench::target::{self, RANGE, Target};
 use crate::bench::template::{Form, Key, Mark, Place, Sender, Source, Template};
 use crate::bench::wire::Wire;
-use crate::bench::workload::{self, RANGE, Row, Target};
+use crate::bench::workload::{self, Row};
 use crate::bench::ycsb;
 
 const SUITE: &str = "mongo";
@@ -60,12 +61,11 @@ const ROWS: &[Row] = &[
 ];
 
 pub(crate) async fn run(report: &mut Report, scale: &Scale) -> Result<(), Failure> {
-    let data = tempfile::tempdir()?;
-    let subject = Subject::tessera("mongo", data.path())?;
-    let ours = Target::new(subject, dialect()?).filled_by(group_dialect(Bson::Int64)?, GROUP);
-    ours.fill().await?;
-    ours.subject.quiet().await?;
-    let ferretdb = workload::if_there(SUITE, "FerretDB", ferretdb().await)?;
+    let start = |data| Subject::tessera(SUITE, data);
+    let subject = start(tempfile::tempdir()?)?;
+    target::fill(subject.address, &group_dialect(Bson::Int64)?, GROUP).await?;
+    let ours = Target::restarted(subject, start, dialect()?, scale.rounds).await?;
+    let ferretdb = workload::if_there(SUITE, "FerretDB", ferretdb(scale).await)?;
     let targets = (&ours, ferretdb.as_ref());
     workload::points(report, SUITE, targets, ROWS, scale).await?;
     ycsb::shapes(report, SUITE, targets, scale).await
@@ -76,13 +76,11 @@ pub(crate) async fn run(report: &mut Report, scale: &Scale) -> Result<(), Failur
 /// Its documents have object ids: those it looks for in the database, which has an index of another
 /// form and reads them all, and numbers it looks for in what it has read. So it reads ranges, which
 /// are left out: each would take seconds.
-async fn ferretdb() -> Result<Target, Failure> {
+async fn ferretdb(scale: &Scale) -> Result<Target, Failure> {
     let subject = Subject::peer(Peer::ferretdb()?);
-    let target = Target::new(subject, dialect_with(object_id)?)
-        .filled_by(group_dialect(object_id)?, GROUP)
-        .without(Operation::Range);
-    target.fill().await?;
-    Ok(target)
+    target::fill(subject.address, &group_dialect(object_id)?, GROUP).await?;
+    let target = Target::kept(subject, dialect_with(object_id)?, scale.ferretdb);
+    Ok(target.without(Operation::Range))
 }
 
 fn object_id(number: i64) -> Bson {
@@ -115,6 +113,7 @@ fn dialect_with(id: fn(i64) -> Bson) -> Result<Dialect, Failure> {
         wire: Wire::Mongo,
         window: 1,
         greeting: Vec::new(),
+        preparations: Vec::new(),
         read: template(read, false, |answer| answer.len() > 1_000)?,
         insert: template(insert, true, changed::<1>)?,
         update: template(update, true, changed::<1>)?,

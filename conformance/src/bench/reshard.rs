@@ -34,8 +34,7 @@ pub(crate) async fn run(report: &mut Report, scale: &Scale) -> Result<(), Failur
     if !scale.wants(&workload) {
         return Ok(());
     }
-    let data = tempfile::tempdir()?;
-    let subject = Subject::tessera("mongo", data.path())?;
+    let subject = Subject::tessera("mongo", tempfile::tempdir()?)?;
     let documents = i64::try_from(scale.large_table)?;
     let mut client = Client::connect(subject.address).await?;
     client.shard("shardCollection", "tenant").await?;
@@ -43,7 +42,7 @@ pub(crate) async fn run(report: &mut Report, scale: &Scale) -> Result<(), Failur
     subject.quiet().await?;
 
     let before = Load::start(&subject, 0)?;
-    tokio::time::sleep(scale.round * scale.rounds).await;
+    tokio::time::sleep(scale.rounds.time * scale.rounds.count).await;
     let before = before.stop(&subject).await?;
     let during = Load::start(&subject, 1)?;
     let began = Instant::now();

@@ -3,10 +3,10 @@
 use std::collections::HashMap;
 use std::fs;
 use std::net::SocketAddr;
-use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
+use tempfile::TempDir;
 use tessera_conformance::peers::Peer;
 use tessera_conformance::{Process, Server, binary};
 
@@ -23,28 +23,29 @@ pub(crate) struct Subject {
     pub(crate) name: &'static str,
     pub(crate) address: SocketAddr,
     id: u32,
-    _running: Running,
+    running: Running,
 }
 
 enum Running {
-    Server { _server: Box<Server> },
-    Peer { _peer: Box<Peer> },
-    Process { _process: Process },
+    /// Its data are removed behind it.
+    Server(Box<Server>, TempDir),
+    Peer(Box<Peer>),
+    Process {
+        _process: Process,
+    },
 }
 
 impl Subject {
     /// A front end of our server, with its data in this folder: the binary that users have, as it
     /// is by itself.
-    pub(crate) fn tessera(front_end: &str, data: &Path) -> Result<Self, Failure> {
-        let server = Server::start_on(data, &[])?;
+    pub(crate) fn tessera(front_end: &str, data: TempDir) -> Result<Self, Failure> {
+        let server = Server::start_on(data.path(), &[])?;
         let address = server.address(front_end);
         Ok(Self {
             name: "tessera",
             address: address.ok_or_else(|| format!("nothing serves {front_end}"))?,
             id: server.id(),
-            _running: Running::Server {
-                _server: Box::new(server),
-            },
+            running: Running::Server(Box::new(server), data),
         })
     }
 
@@ -54,15 +55,17 @@ impl Subject {
             name: peer.name,
             address: peer.address,
             id: peer.id(),
-            _running: Running::Peer {
-                _peer: Box::new(peer),
-            },
+            running: Running::Peer(Box::new(peer)),
         }
     }
 
     /// This program again, as a bare server that answers everything with these bytes: each answer
     /// with a write of its own, or those together whose requests came together.
-    pub(crate) fn echo(wire: Wire, answer: &[u8], together: bool) -> Result<Self, Failure> {
+    pub(crate) fn echo(
+        name: &'static str,
+        (wire, answer): (Wire, &[u8]),
+        together: bool,
+    ) -> Result<Self, Failure> {
         let file = tempfile::NamedTempFile::new()?;
         fs::write(file.path(), answer)?;
         let mut command = Command::new(std::env::current_exe()?);
@@ -74,10 +77,6 @@ impl Subject {
         let found = |line: &str| line.strip_prefix("echo ")?.parse().ok();
         let address = process.wait_for(found, PATIENCE);
         let address = address.ok_or("the bare server does not listen")?;
-        let name = match together {
-            true => "echo, batched",
-            false => "echo",
-        };
         Ok(Self::of(name, address, process))
     }
 
@@ -86,7 +85,19 @@ impl Subject {
             name,
             address,
             id: process.id(),
-            _running: Running::Process { _process: process },
+            running: Running::Process { _process: process },
+        }
+    }
+
+    /// Asks it to end: what it leaves behind.
+    pub(crate) fn stop(self) -> Result<TempDir, Failure> {
+        match self.running {
+            Running::Server(server, data) => {
+                server.stop()?;
+                Ok(data)
+            }
+            Running::Peer(peer) => Ok(peer.stop()?.ok_or("it keeps nothing")?),
+            Running::Process { .. } => Err("it keeps nothing".into()),
         }
     }
 

@@ -2,14 +2,14 @@
 //! Zipf's law.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use crate::Failure;
 use crate::bench::Scale;
 use crate::bench::figures::{Report, Section};
 use crate::bench::keys::{Random, Zipf};
 use crate::bench::load::{Operation, Pace, Step, Steps};
-use crate::bench::workload::{RANGE, STORED, Target, by_turns, processor, throughput};
+use crate::bench::target::{Items, RANGE, STORED, Target};
+use crate::bench::workload::{by_turns, processor, throughput};
 
 /// What a shape asks for, in percent.
 struct Shape {
@@ -93,17 +93,17 @@ impl Shape {
         (Operation::Read, None)
     }
 
-    fn steps(&'static self, target: &Target) -> Result<Arc<Steps>, Failure> {
+    fn steps(&'static self, items: &Items) -> Result<Arc<Steps>, Failure> {
         let (zipf, random) = (Zipf::new(u32::try_from(STORED)?), Random::default());
-        let next = target.next();
+        let items = items.clone();
         Ok(Arc::new(move || {
             let (operation, then) = self.operation(random.below(100));
             let item = match operation {
-                Operation::Insert => next.fetch_add(1, Ordering::Relaxed),
+                Operation::Insert => items.insert(),
                 Operation::Range => zipf.item(&random).min(STORED - RANGE),
                 // What was inserted just now may not be answered yet, so a little is left out.
                 _ if self.latest => {
-                    let newest = next.load(Ordering::Relaxed).saturating_sub(UNANSWERED);
+                    let newest = items.count().saturating_sub(UNANSWERED);
                     newest.saturating_sub(zipf.rank(&random))
                 }
                 _ => zipf.item(&random),
@@ -135,8 +135,8 @@ pub(crate) async fn shapes(
         let has_ranges = shape.range > 0;
         let peer = peer.filter(|peer| !has_ranges || peer.takes(Operation::Range));
         let targets: Vec<&Target> = [ours].into_iter().chain(peer).collect();
-        let steps = |target: &Target| shape.steps(target);
-        let measured = by_turns(&targets, Pace::Answers, scale, steps).await?;
+        let steps = |items: &Items| shape.steps(items);
+        let measured = by_turns(&targets, Pace::Answers, steps).await?;
         let figures = match measured.as_slice() {
             [ours, peer] => vec![processor(ours, peer, None), throughput(ours, peer, None)],
             _ => Vec::new(),

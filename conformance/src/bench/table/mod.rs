@@ -13,8 +13,9 @@ use crate::bench::Scale;
 use crate::bench::figures::{Figure, Limit, Report, Section, median};
 use crate::bench::load::{Dialect, Operation};
 use crate::bench::subject::{self, Subject};
+use crate::bench::target::{self, Target};
 use crate::bench::template::{Key, Sender};
-use crate::bench::workload::{self, Row, Target};
+use crate::bench::workload::{self, Row};
 use crate::bench::ycsb;
 
 const SUITE: &str = "table";
@@ -49,14 +50,9 @@ const ROWS: &[Row] = &[
 const INSERT: &str = "insert";
 
 pub(crate) async fn run(report: &mut Report, scale: &Scale) -> Result<(), Failure> {
-    let data = tempfile::tempdir()?;
-    let ours = Target::new(
-        Subject::tessera("table", data.path())?,
-        requests::dialect(TABLE),
-    );
-    pages::create(ours.subject.address, TABLE).await?;
-    ours.fill().await?;
-    ours.subject.quiet().await?;
+    let start = |data| Subject::tessera(SUITE, data);
+    let subject = filled(start(tempfile::tempdir()?)?).await?;
+    let ours = Target::restarted(subject, start, requests::dialect(TABLE), scale.rounds).await?;
     let azurite = workload::if_there(SUITE, "Azurite", azurite(scale).await)?;
     let targets = (&ours, azurite.as_ref());
     workload::points(report, SUITE, targets, ROWS, scale).await?;
@@ -66,18 +62,31 @@ pub(crate) async fn run(report: &mut Report, scale: &Scale) -> Result<(), Failur
     ycsb::shapes(report, SUITE, targets, scale).await?;
     drop(azurite);
     match scale.wants(PAGES) {
-        true => pages(report, &ours.subject, scale).await,
+        true => pages(report, &start(tempfile::tempdir()?)?, scale).await,
         false => Ok(()),
     }
 }
 
 /// The peer, where npm can bring it.
 async fn azurite(scale: &Scale) -> Result<Target, Failure> {
-    let target = Target::new(Subject::peer(Peer::azurite()?), requests::dialect(TABLE));
-    pages::create(target.subject.address, TABLE).await?;
-    target.fill().await?;
-    target.warm_up(scale).await?;
-    Ok(target)
+    let start = |data| Ok(Subject::peer(Peer::azurite_in(data)?));
+    let subject = filled(start(tempfile::tempdir()?)?).await?;
+    let dialect = requests::dialect(TABLE);
+    match scale.azurite {
+        Some(rounds) => Target::restarted(subject, start, dialect, rounds).await,
+        None => {
+            let target = Target::kept(subject, dialect, scale.rounds);
+            target.warm_up(scale.warm_up).await?;
+            Ok(target)
+        }
+    }
+}
+
+/// The same with a table and the entities that are read.
+async fn filled(subject: Subject) -> Result<Subject, Failure> {
+    pages::create(subject.address, TABLE).await?;
+    target::fill(subject.address, &requests::dialect(TABLE), 1).await?;
+    Ok(subject)
 }
 
 const PAGES: &str = "pages of a large table beside those of a small one";
@@ -119,7 +128,8 @@ fn beside_core(report: &mut Report, scale: &Scale) -> Result<(), Failure> {
         .find(|it| it.name == INSERT && it.suite == SUITE);
     let ours = inserts.and_then(|section| section.measured.first());
     let ours = ours.map_or(f64::NAN, |row| row.per_second);
-    let rounds = (0..scale.rounds).map(|_| subject::core_inserts(scale.round));
+    let rounds = scale.rounds;
+    let rounds = (0..rounds.count).map(|_| subject::core_inserts(rounds.time));
     let core = median(rounds.collect::<Result<Vec<f64>, Failure>>()?.into_iter());
     report.add(Section {
         suite: SUITE,

@@ -8,9 +8,9 @@ use std::time::{Duration, Instant};
 use super::requests::{self, GROUP, PARTITION_KEYS};
 use crate::Failure;
 use crate::bench::load::{self, Connection, Operation, Pace};
+use crate::bench::target;
 use crate::bench::template::{Key, Sender, Template};
 use crate::bench::wire;
-use crate::bench::workload;
 
 /// What is asked for.
 #[derive(Clone, Copy, PartialEq)]
@@ -71,7 +71,7 @@ pub(super) async fn fill(address: SocketAddr, table: &str, entities: u64) -> Res
     let steps = move || {
         let group = next.fetch_add(1, Ordering::Relaxed);
         let more = group * GROUP < entities;
-        more.then_some(workload::step(Operation::Insert, group))
+        more.then_some(target::step(Operation::Insert, group))
     };
     let dialect = requests::group_dialect(table);
     load::load(address, &dialect, Pace::Answers, LONGEST, Arc::new(steps)).await?;

@@ -32,6 +32,7 @@ pub(super) fn dialect(table: &str) -> Dialect {
         wire: Wire::Http,
         window: 1,
         greeting: Vec::new(),
+        preparations: Vec::new(),
         read: template(&head("GET", &one, ""), |answer| {
             is(answer, "200") && answer.len() > 900
         }),
