@@ -126,6 +126,11 @@ impl Budgets {
         }
     }
 
+    /// Whether a request may wait for throughput.
+    pub(crate) fn has_patience(&self) -> bool {
+        !self.throttling.patience.is_zero()
+    }
+
     /// Where servers that share the budgets agree on them; none if they are of this server alone.
     pub(crate) fn allotments(&self) -> Option<&Allotments> {
         self.allotments.as_ref()

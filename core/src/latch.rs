@@ -3,20 +3,25 @@
 //! Never needed for correctness, which is the engine's: a latch only spares retries. Taken for one
 //! statement's read-modify-write, never across a client's round trip, and always in the order of
 //! the stripes, so that two statements cannot wait for each other.
+//!
+//! Who has a latch may hand something on to the next in the queue (`crate::convoy`), but only to
+//! one who waited already at a given moment.
 
+use std::collections::VecDeque;
 use std::hash::{BuildHasher, RandomState};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use smallvec::SmallVec;
-use tokio::sync::{Mutex, MutexGuard};
+use tokio::sync::oneshot;
 
 use crate::locator::Locator;
 use crate::name::ContainerName;
 
 const STRIPES: usize = 1_024;
 
-/// A fixed number of latches, shared by all keys.
-pub(crate) struct Latches {
-    stripes: Box<[Mutex<()>]>,
+/// A fixed number of latches, shared by all keys. `H` is what is handed on.
+pub(crate) struct Latches<H> {
+    stripes: Box<[Mutex<Queue<H>>]>,
     hasher: RandomState,
 }
 
@@ -24,36 +29,279 @@ pub(crate) struct Latches {
 pub(crate) type LatchedItem<'a> = (&'a ContainerName, &'a Locator);
 
 /// Holds latches until dropped.
-pub(crate) struct Latched<'a> {
-    _guards: SmallVec<[MutexGuard<'a, ()>; 4]>,
+pub(crate) struct Latched<H>(SmallVec<[Turn<H>; 2]>);
+
+/// Those who wait for one latch.
+struct Queue<H> {
+    held: bool,
+    /// How many have waited so far.
+    arrived: u64,
+    waiting: VecDeque<Waiting<H>>,
 }
 
-impl Latches {
+struct Waiting<H> {
+    /// Its place among all who ever waited.
+    number: u64,
+    /// Whether it takes what is handed on.
+    joins: bool,
+    turn: oneshot::Sender<Turn<H>>,
+}
+
+/// A latch and what came with it. Dropped, it goes to the next who waits.
+struct Turn<H> {
+    latches: Arc<Latches<H>>,
+    stripe: usize,
+    handed: Option<H>,
+}
+
+/// All who waited for a latch up to some moment.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Crowd {
+    end: u64,
+}
+
+impl<H> Latches<H> {
     pub(crate) fn new() -> Self {
+        let queue = || Queue {
+            held: false,
+            arrived: 0,
+            waiting: VecDeque::new(),
+        };
         Self {
-            stripes: (0..STRIPES).map(|_| Mutex::new(())).collect(),
+            stripes: (0..STRIPES).map(|_| Mutex::new(queue())).collect(),
             hasher: RandomState::new(),
         }
     }
 
-    /// Waits for the latches of all `items`.
-    pub(crate) async fn lock(&self, items: &[LatchedItem<'_>]) -> Latched<'_> {
-        let mut positions: SmallVec<[usize; 4]> =
+    /// Waits for the latches of all `items`. Who waits for a single one may be handed something
+    /// with it, if it joins.
+    pub(crate) async fn lock(
+        self: &Arc<Self>,
+        items: &[LatchedItem<'_>],
+        joins: bool,
+    ) -> Latched<H> {
+        let mut stripes: SmallVec<[usize; 4]> =
             items.iter().map(|item| self.position(item)).collect();
-        positions.sort_unstable();
-        positions.dedup();
-        let mut guards = SmallVec::new();
-        for stripe in positions
-            .into_iter()
-            .filter_map(|position| self.stripes.get(position))
-        {
-            guards.push(stripe.lock().await);
+        stripes.sort_unstable();
+        stripes.dedup();
+        let joins = joins && stripes.len() == 1;
+        let mut turns = SmallVec::new();
+        for stripe in stripes {
+            turns.push(self.take(stripe, joins).await);
         }
-        Latched { _guards: guards }
+        Latched(turns)
     }
 
     fn position(&self, item: &LatchedItem<'_>) -> usize {
         let stripe = self.hasher.hash_one(item) % (self.stripes.len() as u64);
         usize::try_from(stripe).unwrap_or(0)
+    }
+
+    fn queue(&self, stripe: usize) -> Option<MutexGuard<'_, Queue<H>>> {
+        let queue = self.stripes.get(stripe)?.lock();
+        Some(queue.unwrap_or_else(PoisonError::into_inner))
+    }
+
+    fn turn(self: &Arc<Self>, stripe: usize, handed: Option<H>) -> Turn<H> {
+        Turn {
+            latches: Arc::clone(self),
+            stripe,
+            handed,
+        }
+    }
+
+    async fn take(self: &Arc<Self>, stripe: usize, joins: bool) -> Turn<H> {
+        loop {
+            let waiting = self.queue(stripe).and_then(|mut queue| queue.enter(joins));
+            let turn = match waiting {
+                None => return self.turn(stripe, None),
+                Some(turn) => turn.await,
+            };
+            // Whoever has the latch passes it on before it drops what others wait with.
+            if let Ok(turn) = turn {
+                return turn;
+            }
+        }
+    }
+}
+
+impl<H> Queue<H> {
+    /// Takes the latch, if nobody has it, or waits for it.
+    fn enter(&mut self, joins: bool) -> Option<oneshot::Receiver<Turn<H>>> {
+        if !self.held {
+            self.held = true;
+            return None;
+        }
+        let (turn, waiting) = oneshot::channel();
+        self.waiting.push_back(Waiting {
+            number: self.arrived,
+            joins,
+            turn,
+        });
+        self.arrived += 1;
+        Some(waiting)
+    }
+
+    /// The next who still waits; if there is none, nobody has the latch any more.
+    fn leave(&mut self) -> Option<Waiting<H>> {
+        let next = self.next(|_| true);
+        self.held = next.is_some();
+        next
+    }
+
+    /// The next who still waits, if it is one of these.
+    fn next(&mut self, wanted: impl Fn(&Waiting<H>) -> bool) -> Option<Waiting<H>> {
+        while self.waiting.front()?.turn.is_closed() {
+            self.waiting.pop_front();
+        }
+        self.waiting.pop_front_if(|next| wanted(next))
+    }
+}
+
+impl<H> Latched<H> {
+    /// What came with the latch.
+    pub(crate) fn take_handed(&mut self) -> Option<H> {
+        self.0.first_mut()?.handed.take()
+    }
+
+    /// Those who wait for the latch now, if it is only one and anybody does.
+    pub(crate) fn crowd(&self) -> Option<Crowd> {
+        let [turn] = self.0.as_slice() else {
+            return None;
+        };
+        let queue = turn.latches.queue(turn.stripe)?;
+        let crowd = Crowd { end: queue.arrived };
+        (!queue.waiting.is_empty()).then_some(crowd)
+    }
+
+    /// Gives the latch to the next, together with what `handed` is. It must be one of this crowd,
+    /// and join; otherwise everything stays here.
+    pub(crate) fn hand_on(mut self, handed: H, crowd: Crowd) -> Result<(), (Self, H)> {
+        let Some(mut turn) = self.0.pop() else {
+            return Err((self, handed));
+        };
+        let next = turn.latches.queue(turn.stripe).and_then(|mut queue| {
+            queue.next(|waiting| waiting.joins && waiting.number < crowd.end)
+        });
+        let Some(next) = next else {
+            self.0.push(turn);
+            return Err((self, handed));
+        };
+        turn.handed = Some(handed);
+        // One who has just given up drops what it was sent, and so does this one.
+        drop(next.turn.send(turn));
+        Ok(())
+    }
+}
+
+impl<H> Drop for Turn<H> {
+    fn drop(&mut self) {
+        drop(self.handed.take());
+        let next = self.latches.queue(self.stripe);
+        if let Some(next) = next.and_then(|mut queue| queue.leave()) {
+            drop(next.turn.send(self.latches.turn(self.stripe, None)));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn latches() -> (Arc<Latches<u32>>, ContainerName, Locator) {
+        let name = ContainerName::new("test", "db", "c");
+        (Arc::new(Latches::new()), name, Locator::murmur3("p", "r"))
+    }
+
+    /// A task that waits for the latch, and says what it was handed and who it is.
+    fn waiting(
+        (latches, name, locator): &(Arc<Latches<u32>>, ContainerName, Locator),
+        joins: bool,
+    ) -> tokio::task::JoinHandle<(Latched<u32>, Option<u32>)> {
+        let (latches, name, locator) = (Arc::clone(latches), name.clone(), locator.clone());
+        tokio::spawn(async move {
+            let mut latched = latches.lock(&[(&name, &locator)], joins).await;
+            let handed = latched.take_handed();
+            (latched, handed)
+        })
+    }
+
+    /// Lets all tasks run as far as they can.
+    async fn settle() {
+        for _ in 0..20 {
+            tokio::task::yield_now().await;
+        }
+    }
+
+    #[tokio::test]
+    async fn a_latch_goes_from_one_to_the_next_and_past_those_who_gave_up() {
+        let all = latches();
+        let (first, _) = waiting(&all, true).await.unwrap();
+        let (gone, second, third) = (
+            waiting(&all, true),
+            waiting(&all, true),
+            waiting(&all, true),
+        );
+        settle().await;
+        gone.abort();
+        settle().await;
+        drop(first);
+        let (second, handed) = second.await.unwrap();
+        assert_eq!(handed, None);
+        settle().await;
+        assert!(!third.is_finished());
+        drop(second);
+        drop(third.await.unwrap());
+        drop(waiting(&all, false).await.unwrap());
+    }
+
+    #[tokio::test]
+    async fn only_those_of_a_crowd_are_handed_something() {
+        let all = latches();
+        let (first, _) = waiting(&all, true).await.unwrap();
+        assert!(first.crowd().is_none());
+        let second = waiting(&all, true);
+        settle().await;
+        let crowd = first.crowd().unwrap();
+        let late = waiting(&all, true);
+        settle().await;
+        assert!(first.hand_on(7, crowd).is_ok());
+        let (second, handed) = second.await.unwrap();
+        assert_eq!(handed, Some(7));
+        let (second, kept) = second.hand_on(8, crowd).unwrap_err();
+        assert_eq!(kept, 8);
+        drop(second);
+        assert_eq!(late.await.unwrap().1, None);
+    }
+
+    #[tokio::test]
+    async fn who_does_not_join_is_handed_nothing_and_keeps_its_place() {
+        let all = latches();
+        let (first, _) = waiting(&all, true).await.unwrap();
+        let (second, third) = (waiting(&all, false), waiting(&all, true));
+        settle().await;
+        let crowd = first.crowd().unwrap();
+        let (first, _) = first.hand_on(7, crowd).unwrap_err();
+        drop(first);
+        assert_eq!(second.await.unwrap().1, None);
+        assert_eq!(third.await.unwrap().1, None);
+    }
+
+    #[tokio::test]
+    async fn what_was_handed_to_one_who_gave_up_is_dropped_and_the_latch_goes_on() {
+        let (latches, name, locator) = latches();
+        let item: [LatchedItem<'_>; 1] = [(&name, &locator)];
+        let first = latches.lock(&item, true).await;
+        let mut second = Box::pin(latches.lock(&item, true));
+        tokio::select! {
+            biased;
+            _ = &mut second => unreachable!("the latch is held"),
+            () = tokio::task::yield_now() => {}
+        }
+        let crowd = first.crowd().unwrap();
+        assert!(first.hand_on(7, crowd).is_ok());
+        // It has the latch and never learns of it.
+        drop(second);
+        assert_eq!(latches.lock(&item, true).await.take_handed(), None);
     }
 }

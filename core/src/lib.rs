@@ -15,6 +15,7 @@ pub mod catalog;
 pub mod clock;
 pub mod container;
 pub mod continuation;
+mod convoy;
 mod creation;
 mod database;
 pub mod definition;

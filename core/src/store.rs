@@ -13,9 +13,10 @@ use tokio::time::Instant;
 use crate::budget::{Budgets, Throttling};
 use crate::catalog::Catalog;
 use crate::clock::Clock;
+use crate::convoy::{ItemLatches, Refused, Ride};
 use crate::engine::{BoxFuture, Engine};
 use crate::error::{Error, Result, StatementError};
-use crate::intent::{HeldIntents, Holder, Intents};
+use crate::intent::{HeldIntents, Intents};
 use crate::job::JobId;
 use crate::key::{self, StorageId, system};
 use crate::latch::{LatchedItem, Latches};
@@ -46,7 +47,7 @@ struct Shared {
     engine: Arc<dyn Engine>,
     catalog: Arc<Catalog>,
     clock: Clock,
-    latches: Latches,
+    latches: Arc<ItemLatches>,
     intents: Arc<Intents>,
     budgets: Budgets,
     storage_ids: Sequence,
@@ -111,7 +112,7 @@ impl Store {
                 )),
                 budgets: Budgets::new(options.clock.clone(), options.throttling, shared_engine),
                 clock: options.clock,
-                latches: Latches::new(),
+                latches: Arc::new(Latches::new()),
                 intents: Arc::new(Intents::new()),
                 storage_ids: Sequence::new("storage_id"),
                 job_ids: Sequence::new("job_id"),
@@ -141,6 +142,10 @@ impl Store {
         Manner::Open(HeldIntents::new(intents, lifetime))
     }
 
+    pub(crate) async fn begin_statement(&self) -> Result<Box<Transaction>> {
+        self.begin_as(Manner::Statement).await
+    }
+
     async fn begin_as(&self, manner: Manner) -> Result<Box<Transaction>> {
         let snapshot = self.shared.engine.snapshot().await?;
         // Boxed: half a KiB, which each future on its way would move.
@@ -149,7 +154,7 @@ impl Store {
 
     /// Runs one statement as a transaction, again after each conflict; if it fails, nothing of it
     /// is done. `items` are those it is known to change: writers of the same ones wait for each
-    /// other instead of conflicting.
+    /// other instead of conflicting, and those that wait share a commit.
     pub async fn run<T, E, F>(
         &self,
         items: &[LatchedItem<'_>],
@@ -162,27 +167,42 @@ impl Store {
         T: Send,
         E: StatementError,
     {
-        let mut latched = self.shared.latches.lock(items).await;
-        let (mut attempt, mut waiting_since) = (0, None);
+        let (mut attempt, mut waiting_since, mut joins) = (0, None, true);
         loop {
-            let mut transaction = self.begin_as(Manner::Statement).await?;
-            match attempt_once(&statement, &mut transaction).await {
-                Ok(value) => match transaction.commit().await {
+            let latched = self.latches().lock(items, joins).await;
+            let mut ride = Ride::begin(self, latched, joins).await?;
+            let done = statement(ride.transaction()).await;
+            let error = match done {
+                Ok(value) => match ride.commit().await {
                     Ok(committed) => return Ok(Outcome::new(value, committed)),
-                    Err(Error::Conflict) => self.pause_before_retry(&mut attempt).await?,
-                    Err(error) => return Err(error.into()),
+                    Err(Refused { error, .. }) if error.is_conflict() => None,
+                    // It may be refused for what the others wrote.
+                    Err(Refused {
+                        in_company: true, ..
+                    }) => {
+                        joins = false;
+                        continue;
+                    }
+                    Err(Refused { error, .. }) => return Err(error.into()),
                 },
-                Err((error, _)) if !error.is_conflict() => return Err(error),
-                Err((_, None)) => self.pause_before_retry(&mut attempt).await?,
-                Err((error, Some(holder))) => {
+                Err(error) => {
+                    let holder = ride.transaction().take_blocker();
                     // Latches are never held for as long as a client may take.
-                    drop((latched, transaction));
+                    ride.leave();
+                    if !error.is_conflict() {
+                        return Err(error);
+                    }
+                    holder.map(|holder| (error, holder))
+                }
+            };
+            match error {
+                None => self.pause_before_retry(&mut attempt).await?,
+                Some((error, holder)) => {
                     let limit = *waiting_since.get_or_insert_with(Instant::now) + LONGEST_WAIT;
                     if Instant::now() >= limit {
                         return Err(error);
                     }
                     holder.wait(limit).await;
-                    latched = self.shared.latches.lock(items).await;
                 }
             }
         }
@@ -213,7 +233,7 @@ impl Store {
         self.shared.news.fetch_add(1, Ordering::AcqRel);
     }
 
-    pub(crate) fn latches(&self) -> &Latches {
+    pub(crate) fn latches(&self) -> &Arc<ItemLatches> {
         &self.shared.latches
     }
 
@@ -284,18 +304,6 @@ impl<T> Outcome<T> {
             version: committed.version,
         }
     }
-}
-
-/// Runs a statement once. Of a failure, says which open transaction was in its way.
-async fn attempt_once<T, E, F>(
-    statement: &F,
-    transaction: &mut Transaction,
-) -> std::result::Result<T, (E, Option<Arc<Holder>>)>
-where
-    F: for<'a> Fn(&'a mut Transaction) -> BoxFuture<'a, std::result::Result<T, E>> + Send + Sync,
-{
-    let done = statement(transaction).await;
-    done.map_err(|error| (error, transaction.take_blocker()))
 }
 
 /// Marks an empty engine with our format, and refuses one that was written by a newer version.

@@ -59,6 +59,12 @@ enum Ending<F> {
     Containers(BoxFuture<'static, Result<Committed>>),
 }
 
+/// What a transaction was about to write at some moment.
+pub(crate) struct Savepoint {
+    writes: WriteSet,
+    guarded: SmallVec<[StorageId; 2]>,
+}
+
 /// A finished transaction.
 #[derive(Clone, Debug)]
 pub struct Committed {
@@ -97,6 +103,33 @@ impl Transaction {
         self.created.clear();
         self.blocked_by = None;
         Ok(())
+    }
+
+    /// What it is about to write now.
+    pub(crate) fn save(&self) -> Savepoint {
+        Savepoint {
+            writes: self.writes.clone(),
+            guarded: self.guarded.clone(),
+        }
+    }
+
+    /// Forgets what came after this moment.
+    pub(crate) fn undo(&mut self, to: Savepoint) {
+        self.writes = to.writes;
+        self.guarded = to.guarded;
+        self.created.clear();
+        self.blocked_by = None;
+    }
+
+    /// What one statement owes, before another one runs, which has to look for itself.
+    pub(crate) fn take_bill(&mut self) -> Bill {
+        self.looked_up.clear();
+        std::mem::take(&mut self.bill)
+    }
+
+    /// Whether another statement may add to it: it is smaller than this and creates nothing.
+    pub(crate) fn can_be_shared(&self, bytes: usize) -> bool {
+        self.writes.byte_size() < bytes && self.created.is_empty()
     }
 
     /// When the time of an open transaction is over. From then on its writes and its commit are
@@ -255,7 +288,7 @@ impl Transaction {
         }
         if let Some(item) = item {
             // Statements that looked before the intent was there hold this until they are done.
-            drop(self.store.latches().lock(&[item]).await);
+            drop(self.store.latches().lock(&[item], false).await);
         }
         let newest = self.store.engine().snapshot().await?.get(key).await?;
         if newest != self.snapshot.get(key).await? {

@@ -2,6 +2,7 @@
 //! would otherwise be a matter of luck.
 
 use std::path::Path;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use bytes::Bytes;
@@ -25,6 +26,7 @@ struct Ambush {
 pub(crate) struct InterceptedEngine {
     inner: MemoryEngine,
     ambush: Arc<Mutex<Option<Ambush>>>,
+    commits: Arc<AtomicUsize>,
 }
 
 impl InterceptedEngine {
@@ -36,6 +38,11 @@ impl InterceptedEngine {
     ) {
         let action = Box::new(action);
         *self.ambush.lock().unwrap() = Some(Ambush { before, action });
+    }
+
+    /// How many commits there were.
+    pub(crate) fn commits(&self) -> usize {
+        self.commits.load(Ordering::Relaxed)
     }
 
     /// Whether an ambush is still waiting.
@@ -50,6 +57,7 @@ impl Engine for InterceptedEngine {
             let snapshot: Box<dyn Snapshot> = Box::new(InterceptedSnapshot {
                 inner: self.inner.snapshot().await?,
                 ambush: Arc::clone(&self.ambush),
+                commits: Arc::clone(&self.commits),
             });
             Ok(snapshot)
         })
@@ -75,6 +83,7 @@ impl Engine for InterceptedEngine {
 struct InterceptedSnapshot {
     inner: Box<dyn Snapshot>,
     ambush: Arc<Mutex<Option<Ambush>>>,
+    commits: Arc<AtomicUsize>,
 }
 
 impl Snapshot for InterceptedSnapshot {
@@ -112,6 +121,7 @@ impl Snapshot for InterceptedSnapshot {
             if let Some(ambush) = sprung {
                 (ambush.action)().await;
             }
+            self.commits.fetch_add(1, Ordering::Relaxed);
             self.inner.commit(writes).await
         })
     }

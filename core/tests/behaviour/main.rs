@@ -3,6 +3,7 @@
 #![cfg(test)]
 
 mod catalog;
+mod convoys;
 mod expiry;
 mod indexes;
 mod insight;
