@@ -37,7 +37,9 @@ struct Members(Vec<oneshot::Sender<Verdict>>);
 
 /// What became of a convoy.
 enum Verdict {
-    Committed { version: u64 },
+    Committed {
+        version: u64,
+    },
     /// Nothing of it is done, and why.
     Again(Error),
 }

@@ -172,7 +172,7 @@ impl Store {
             let latched = self.latches().lock(items, joins).await;
             let mut ride = Ride::begin(self, latched, joins).await?;
             let done = statement(ride.transaction()).await;
-            let error = match done {
+            let blocked = match done {
                 Ok(value) => match ride.commit().await {
                     Ok(committed) => return Ok(Outcome::new(value, committed)),
                     Err(Refused { error, .. }) if error.is_conflict() => None,
@@ -195,7 +195,7 @@ impl Store {
                     holder.map(|holder| (error, holder))
                 }
             };
-            match error {
+            match blocked {
                 None => self.pause_before_retry(&mut attempt).await?,
                 Some((error, holder)) => {
                     let limit = *waiting_since.get_or_insert_with(Instant::now) + LONGEST_WAIT;

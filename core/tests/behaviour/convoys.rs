@@ -25,8 +25,10 @@ async fn store() -> (Store, InterceptedEngine) {
     let engine = InterceptedEngine::default();
     let opened = Store::open(Arc::new(engine.clone()), options(Clock::system()));
     let store = opened.await.unwrap();
-    let created = store.create_container(&name("c"), &new_container(vec![], 1));
-    created.await.unwrap();
+    store
+        .create_container(&name("c"), &new_container(vec![], 1))
+        .await
+        .unwrap();
     insert(&store, &name("c"), item(HOT, "0")).await.unwrap();
     (store, engine)
 }
@@ -139,12 +141,14 @@ async fn one_that_fails_is_undone_and_leaves_the_others_alone() {
 async fn the_first_and_the_last_may_fail_too() {
     let (store, engine) = store().await;
     let (first, release) = hold(&store, &engine).await;
-    let fail = |_: &mut Transaction| -> BoxFuture<'_, Result<()>> {
-        Box::pin(async { Err(Error::Rejected("on purpose".into())) })
+    let spawn_failing = || {
+        spawn(&store, |_| {
+            Box::pin(async { Err::<(), _>(Error::Rejected("on purpose".into())) })
+        })
     };
-    let failing = [spawn(&store, fail), spawn(&store, fail)];
+    let failing = [spawn_failing(), spawn_failing()];
     let middle = spawn_increment(&store);
-    let last = spawn(&store, fail);
+    let last = spawn_failing();
     settle().await;
     release.add_permits(1);
     first.await.unwrap().unwrap();

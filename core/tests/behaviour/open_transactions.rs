@@ -209,7 +209,8 @@ async fn money_is_neither_lost_nor_made_between_open_transactions_and_statements
 async fn transfer_openly(store: &Store, from: usize, to: usize) -> Result<()> {
     let mut open = store.open_transaction(LONG).await?;
     transfer(&mut open, from, to).await?;
-    tokio::task::yield_now().await;
+    // A client takes its time, so that somebody is always in the way of somebody.
+    tokio::time::sleep(Duration::from_millis(1)).await;
     open.commit().await.map(|_| ())
 }
 
