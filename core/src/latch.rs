@@ -17,7 +17,8 @@ use tokio::sync::oneshot;
 use crate::locator::Locator;
 use crate::name::ContainerName;
 
-const STRIPES: usize = 1_024;
+/// Many, so that writers of different items seldom meet: half a megabyte.
+const STRIPES: usize = 8_192;
 
 /// A fixed number of latches, shared by all keys. `H` is what is handed on.
 pub(crate) struct Latches<H> {
