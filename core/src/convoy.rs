@@ -4,7 +4,8 @@
 //! pace. Instead the one whose turn it is hands its transaction on to the next, who sees what it
 //! wrote and adds its own; the last one commits for all. All of them waited before the snapshot was
 //! taken, so none of them reads anything older than itself. Each has a bill of its own, and one
-//! that fails is undone and leaves the others alone.
+//! that fails is undone and leaves the others alone. Nobody is answered before the commit, not
+//! even with a failure, which may come from what the others wrote.
 
 use tokio::sync::oneshot;
 
@@ -129,7 +130,22 @@ impl Ride {
         }
     }
 
-    /// The statement has failed: the others go on without it.
+    /// The statement has failed. Whether what it failed for stands: it may have been written by
+    /// those before it, and must then be committed.
+    pub(crate) async fn fail(self) -> bool {
+        match self.before {
+            None => true,
+            Some(_) => Box::pin(self.fail_in_company()).await,
+        }
+    }
+
+    async fn fail_in_company(mut self) -> bool {
+        let verdict = self.convoy.members.add();
+        self.leave();
+        matches!(verdict.await, Ok(Verdict::Committed { .. }))
+    }
+
+    /// The statement will run again: the others go on without it.
     pub(crate) fn leave(mut self) {
         if let Some(before) = self.before {
             drop(self.convoy.transaction.take_bill());

@@ -185,15 +185,16 @@ impl Store {
                     }
                     Err(Refused { error, .. }) => return Err(error.into()),
                 },
-                Err(error) => {
+                Err(error) if error.is_conflict() => {
                     let holder = ride.transaction().take_blocker();
                     // Latches are never held for as long as a client may take.
                     ride.leave();
-                    if !error.is_conflict() {
-                        return Err(error);
-                    }
                     holder.map(|holder| (error, holder))
                 }
+                Err(error) => match ride.fail().await {
+                    true => return Err(error),
+                    false => None,
+                },
             };
             match blocked {
                 None => self.pause_before_retry(&mut attempt).await?,

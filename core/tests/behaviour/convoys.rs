@@ -1,6 +1,7 @@
 //! Statements that wait for the same item share a commit.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use tessera_core::clock::Clock;
 use tessera_core::engine::BoxFuture;
@@ -181,6 +182,46 @@ async fn a_conflict_is_one_for_all_and_nothing_is_lost() {
     assert!(!engine.is_waiting());
     assert_eq!(hot(&store).await.unwrap(), "110");
     assert_sound(&store, &name("c")).await;
+}
+
+#[tokio::test]
+async fn nobody_is_refused_for_what_is_never_committed() {
+    let (store, engine) = store().await;
+    let (first, release) = hold(&store, &engine).await;
+    let has_run = Arc::new(AtomicBool::new(false));
+    let doubtful = spawn(&store, move |transaction| {
+        let again = has_run.swap(true, Ordering::Relaxed);
+        Box::pin(async move {
+            let container = transaction.container(&name("c")).await?;
+            if !again {
+                transaction
+                    .insert(&container, item(OTHER, "doubtful"))
+                    .await?;
+            }
+            increment(transaction).await
+        })
+    });
+    let behind = spawn(&store, |transaction| {
+        Box::pin(async move {
+            let container = transaction.container(&name("c")).await?;
+            transaction.insert(&container, item(OTHER, "certain")).await
+        })
+    });
+    settle().await;
+    let writer = store.clone();
+    engine.lay_ambush(
+        |_| true,
+        move || {
+            Box::pin(async move { upsert(&writer, &name("c"), item(HOT, "100")).await.unwrap() })
+        },
+    );
+    release.add_permits(1);
+    first.await.unwrap().unwrap();
+    doubtful.await.unwrap().unwrap();
+    behind.await.unwrap().unwrap();
+    let other = body(&store, &name("c"), &locator(OTHER)).await;
+    assert_eq!(other.unwrap(), "certain");
+    assert_eq!(hot(&store).await.unwrap(), "101");
 }
 
 #[tokio::test]
