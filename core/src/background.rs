@@ -77,8 +77,12 @@ async fn work(store: &Store, mut stopping: watch::Receiver<bool>) {
 
 /// Brings containers of earlier versions up to date, once after each start.
 async fn upgrade(store: &Store, mut stopping: watch::Receiver<bool>) {
+    let upgraded = async {
+        store.adopt_all_orphans().await?;
+        store.upgrade().await
+    };
     tokio::select! {
-        upgraded = store.upgrade() => {
+        upgraded = upgraded => {
             if let Err(error) = upgraded {
                 tracing::warn!(%error, "older containers stay as they are until the next start");
             }
@@ -172,6 +176,7 @@ impl Store {
         for job in self.take_over_jobs().await? {
             self.clone().run_resumed(job).await;
         }
+        self.adopt_all_orphans().await?;
         self.upgrade().await?;
         Rounds::default().work(self).await
     }

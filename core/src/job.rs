@@ -20,7 +20,7 @@ use crate::transaction::Transaction;
 use crate::walk::Walk;
 
 /// How long an owner may be silent before another one takes over.
-const LEASE: Duration = Duration::from_secs(10);
+pub(crate) const LEASE: Duration = Duration::from_secs(10);
 
 /// Number of a job.
 pub type JobId = u64;
@@ -30,9 +30,10 @@ pub type JobId = u64;
 pub struct Job {
     /// Its number.
     pub id: JobId,
-    /// The container it works on.
+    /// What the container was called when it began.
     pub container: ContainerName,
-    /// Where the container's data lay when it began. A container dropped meanwhile ends the job.
+    /// The storage it works on, by which it finds its container. A container that was dropped or
+    /// truncated meanwhile ends the job.
     pub storage: StorageId,
     /// What it does.
     pub task: Task,
@@ -104,6 +105,35 @@ impl Job {
         }
     }
 
+    /// All jobs under way. One that a newer server wrote, for a task unknown to this one, is left to
+    /// that server.
+    pub(crate) async fn all(transaction: &Transaction) -> Result<Vec<Self>> {
+        let mut jobs = Vec::new();
+        let mut walk = Walk::new(transaction, Scan::new(key::system_range(system::JOB)));
+        while let Some(page) = walk.next().await? {
+            for (_, value) in page {
+                match decode(&value) {
+                    Ok(job) => jobs.push(job),
+                    Err(error) => tracing::warn!(%error, "skipping a job that cannot be read"),
+                }
+            }
+        }
+        Ok(jobs)
+    }
+
+    /// Tells that its owner is still at it, during a step that takes longer than the lease.
+    pub(crate) async fn renew(&self, store: &Store) -> Result<()> {
+        let mut transaction = store.begin().await?;
+        Self::load_own(&transaction, self.id)
+            .await?
+            .save(&mut transaction)?;
+        match transaction.commit().await {
+            // Changed by this process or taken over: the next look tells.
+            Ok(_) | Err(Error::Conflict) => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+
     /// The page of items that comes next.
     pub(crate) fn next_page(&self, max_items: usize) -> Scan {
         let mut scan = Scan::new(key::items(self.storage));
@@ -129,15 +159,7 @@ impl Job {
 impl Store {
     /// All jobs under way.
     pub async fn jobs(&self) -> Result<Vec<Job>> {
-        let transaction = self.begin().await?;
-        let mut jobs = Vec::new();
-        let mut walk = Walk::new(&transaction, Scan::new(key::system_range(system::JOB)));
-        while let Some(page) = walk.next().await? {
-            for (_, value) in page {
-                jobs.push(decode(&value)?);
-            }
-        }
-        Ok(jobs)
+        Job::all(&*self.begin().await?).await
     }
 
     /// The relocation of a container that is under way, if there is one.

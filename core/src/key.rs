@@ -257,6 +257,16 @@ pub fn partitions(storage: StorageId) -> KeyRange {
     KeyRange::prefix(key(PARTITION, |out| put_u64(out, storage)))
 }
 
+/// All physical partitions there are.
+pub fn all_partitions() -> KeyRange {
+    KeyRange::prefix(key(PARTITION, |_| {}))
+}
+
+/// The storage id in a partition key.
+pub fn partition_storage(key: &[u8]) -> Option<StorageId> {
+    take_u64(&mut strip(key, PARTITION)?)
+}
+
 /// The first token in a partition key.
 pub fn parse_partition(key: &[u8]) -> Option<i64> {
     let mut input = strip(key, PARTITION)?;

@@ -38,6 +38,7 @@ mod misfit;
 pub mod model;
 pub mod moment;
 pub mod name;
+mod orphan;
 mod overlay;
 pub mod partition_map;
 pub mod provisioning;

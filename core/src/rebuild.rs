@@ -19,7 +19,7 @@ use crate::definition::{Definition, IndexDefinition, IndexState, NewIndex, RELOC
 use crate::error::{Error, Result};
 use crate::item::Item;
 use crate::job::{Job, JobId, Task};
-use crate::key::{IndexId, StorageId};
+use crate::key::{self, IndexId, PartitionId, StorageId};
 use crate::misfit::{Misfit, misfit_key};
 use crate::model::Model;
 use crate::name::ContainerName;
@@ -258,7 +258,7 @@ impl Store {
         let id = job.id;
         let built = self.copy_pages(job).await;
         let switched = match built {
-            Ok(()) => self.alter(&job.container, move |transaction, mut draft| {
+            Ok(()) => self.alter_owner(job.storage, move |transaction, mut draft| {
                 if let Some(index) = draft.definition.indexes.iter_mut().find(|i| i.id == index) {
                     index.state = IndexState::Ready;
                 }
@@ -284,7 +284,7 @@ impl Store {
     /// Lets the filled storage take the old one's place.
     async fn switch_over(&self, job: &Job) -> Result<()> {
         let id = job.id;
-        let switched = self.alter(&job.container, move |transaction, mut draft| {
+        let switched = self.alter_owner(job.storage, move |transaction, mut draft| {
             Box::pin(async move {
                 Job::load_own(transaction, id).await?;
                 let lost = || Error::NotFound("the new storage".into());
@@ -331,10 +331,7 @@ impl Store {
     async fn copy_page(&self, id: JobId, max_items: usize) -> Result<bool> {
         let mut transaction = self.begin().await?;
         let mut job = Job::load_own(&transaction, id).await?;
-        let container = transaction.container(&job.container).await?;
-        if container.storage() != job.storage {
-            return Err(Error::NotFound(format!("the data of '{}'", job.container)));
-        }
+        let container = transaction.owner(job.storage).await?;
         transaction.guard_definition(&container);
         if let Some(target) = container.definition.relocation {
             check_fit(&mut transaction, target).await?;
@@ -361,7 +358,7 @@ impl Store {
         let catalog = Arc::clone(self.catalog());
         let undone = match &cause {
             Error::DuplicateValue { .. } | Error::Rejected(_) | Error::Corrupt(_) => self
-                .alter(&job.container, move |transaction, mut draft| {
+                .alter_owner(job.storage, move |transaction, mut draft| {
                     transaction.writes.delete(Job::key(id));
                     let undone = match &task {
                         Task::BuildIndex { index } => {
@@ -373,7 +370,7 @@ impl Store {
                             Ok(())
                         }
                         Task::Repartition { parents } => {
-                            draft.partitions.abandon(parents);
+                            abandon(transaction, &mut draft, parents);
                             Ok(())
                         }
                     };
@@ -436,6 +433,17 @@ async fn add_item(
         }
         Task::Repartition { .. } => Ok(()),
     }
+}
+
+/// Gives a split or merge up, with what writers counted for the heirs.
+pub(crate) fn abandon(transaction: &mut Transaction, draft: &mut Draft, parents: &[PartitionId]) {
+    let parts = draft.partitions.iter();
+    let abandoned = parts.filter(|partition| parents.contains(&partition.id));
+    for heir in abandoned.flat_map(|partition| &partition.heirs) {
+        let tally = key::physical_tally(draft.definition.storage, heir.id);
+        transaction.writes.delete(tally);
+    }
+    draft.partitions.abandon(parents);
 }
 
 /// Takes away an index that could not be built, also from the front end's schema.

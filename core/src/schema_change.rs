@@ -4,17 +4,19 @@
 //! the rows of its partition map. It therefore conflicts with writers of that container, who retry
 //! and see the new definition, and with nothing else.
 
+use std::fmt;
 use std::sync::Arc;
 
 use bytes::Bytes;
 
-use crate::catalog::{Draft, encode_version, relocation_key};
+use crate::catalog::{Catalog, Draft, encode_version, relocation_key};
 use crate::container::Container;
 use crate::database::require_database;
 use crate::definition::{Definition, IndexState, NewContainer};
-use crate::engine::BoxFuture;
+use crate::engine::{BoxFuture, Snapshot};
 use crate::error::{Error, Result};
-use crate::key;
+use crate::job::Job;
+use crate::key::{self, StorageId};
 use crate::misfit::misfit_key;
 use crate::name::ContainerName;
 use crate::partition_map::PartitionMap;
@@ -23,8 +25,36 @@ use crate::sharing::{join, shared_in};
 use crate::store::Store;
 use crate::transaction::Transaction;
 
+/// Which container a change is about.
+enum Subject {
+    Name(ContainerName),
+    /// A job knows the storage that it works on; the container may be renamed meanwhile.
+    OwnerOf(StorageId),
+}
+
+impl Subject {
+    async fn name(&self, catalog: &Catalog, snapshot: &dyn Snapshot) -> Result<ContainerName> {
+        match self {
+            Self::Name(name) => Ok(name.clone()),
+            Self::OwnerOf(storage) => {
+                let owner = catalog.owner(snapshot, *storage).await?;
+                owner.ok_or_else(|| Error::NotFound(self.to_string()))
+            }
+        }
+    }
+}
+
+impl fmt::Display for Subject {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Name(name) => write!(f, "container '{name}'"),
+            Self::OwnerOf(storage) => write!(f, "the container of storage {storage}"),
+        }
+    }
+}
+
 impl Draft {
-    fn of(container: &Container) -> Self {
+    pub(crate) fn of(container: &Container) -> Self {
         let target = container.shadow.as_ref();
         Self {
             name: container.name.clone(),
@@ -38,7 +68,7 @@ impl Draft {
     pub(crate) async fn create(
         transaction: &mut Transaction,
         name: ContainerName,
-        storage: key::StorageId,
+        storage: StorageId,
         new: &NewContainer,
     ) -> Result<Self> {
         let shared = shared_in(transaction, &name).await?;
@@ -68,7 +98,7 @@ impl Store {
         let storage = self.take_storage_id().await?;
         let asked = Arc::new((name.clone(), new.clone()));
         let created = self
-            .change_catalog(name, move |transaction, existing| {
+            .change_catalog(Subject::Name(name.clone()), move |transaction, existing| {
                 let asked = Arc::clone(&asked);
                 Box::pin(async move {
                     let (name, new) = asked.as_ref();
@@ -90,7 +120,7 @@ impl Store {
     /// Drops a container. Its data is deleted in the background.
     pub async fn drop_container(&self, name: &ContainerName) -> Result<()> {
         let missing = Error::NotFound(format!("container '{name}'"));
-        let dropped = self.change_catalog(name, move |_, existing| {
+        let dropped = self.change_catalog(Subject::Name(name.clone()), move |_, existing| {
             let missing = missing.clone();
             Box::pin(async move { existing.map(|_| None).ok_or(missing) })
         });
@@ -100,15 +130,14 @@ impl Store {
     /// Removes all items of a container at once, keeping its definition and its partitions.
     pub async fn truncate_container(&self, name: &ContainerName) -> Result<Arc<Container>> {
         let storage = self.take_storage_id().await?;
-        self.alter(name, move |_, mut draft| {
+        self.alter(name, move |transaction, mut draft| {
             Box::pin(async move {
                 if draft.target.is_some() {
                     return Err(Error::Rejected(
                         "the container is being rebuilt; truncate it when that is done".into(),
                     ));
                 }
-                let kept = draft.partitions.iter().map(|p| p.id).collect::<Vec<_>>();
-                draft.partitions.abandon(&kept);
+                end_jobs(transaction, &mut draft).await?;
                 draft.definition.storage = storage;
                 Ok(draft)
             })
@@ -126,7 +155,7 @@ impl Store {
         self.alter(from, move |transaction, mut draft| {
             let to = to.clone();
             Box::pin(async move {
-                refuse_while_rebuilding(&draft.definition)?;
+                refuse_while_relocating(&draft.definition)?;
                 if transaction.get(&key::catalog(&to)).await?.is_some() {
                     return Err(Error::AlreadyExists(format!("container '{to}'")));
                 }
@@ -170,9 +199,30 @@ impl Store {
             + Sync
             + 'static,
     {
-        let missing = format!("container '{name}'");
+        self.alter_subject(Subject::Name(name.clone()), edit).await
+    }
+
+    /// Changes the container that owns a storage, whatever its name is by now.
+    pub(crate) async fn alter_owner<F>(&self, storage: StorageId, edit: F) -> Result<Arc<Container>>
+    where
+        F: for<'a> Fn(&'a mut Transaction, Draft) -> BoxFuture<'a, Result<Draft>>
+            + Send
+            + Sync
+            + 'static,
+    {
+        self.alter_subject(Subject::OwnerOf(storage), edit).await
+    }
+
+    async fn alter_subject<F>(&self, subject: Subject, edit: F) -> Result<Arc<Container>>
+    where
+        F: for<'a> Fn(&'a mut Transaction, Draft) -> BoxFuture<'a, Result<Draft>>
+            + Send
+            + Sync
+            + 'static,
+    {
+        let missing = subject.to_string();
         let edit = Arc::new(edit);
-        let altered = self.change_catalog(name, move |transaction, existing| {
+        let altered = self.change_catalog(subject, move |transaction, existing| {
             let edit = Arc::clone(&edit);
             let missing = missing.clone();
             Box::pin(async move {
@@ -187,11 +237,7 @@ impl Store {
 
     /// Runs one change of the catalog to its end, also if the caller goes away: a commit whose
     /// result never reached the cache would leave it wrong for good.
-    async fn change_catalog<F>(
-        &self,
-        name: &ContainerName,
-        edit: F,
-    ) -> Result<Option<Arc<Container>>>
+    async fn change_catalog<F>(&self, subject: Subject, edit: F) -> Result<Option<Arc<Container>>>
     where
         F: for<'a> Fn(
                 &'a mut Transaction,
@@ -201,13 +247,14 @@ impl Store {
             + Sync
             + 'static,
     {
-        let (store, name) = (self.clone(), name.clone());
+        let store = self.clone();
         let change = tokio::spawn(async move {
             let mut attempt = 0;
             loop {
                 let change = store.catalog().begin_change();
                 let mut transaction = store.begin().await?;
                 let snapshot = transaction.snapshot.as_ref();
+                let name = subject.name(store.catalog(), snapshot).await?;
                 let existing = store.catalog().load(snapshot, &name).await?;
                 let draft = edit(&mut transaction, existing.clone()).await?;
                 let draft = write_change(&mut transaction, existing.as_deref(), draft)?;
@@ -306,7 +353,7 @@ fn write_target(
 
 fn write_partitions(
     transaction: &mut Transaction,
-    storage: key::StorageId,
+    storage: StorageId,
     stored: Option<&PartitionMap>,
     wanted: &PartitionMap,
 ) -> Result<()> {
@@ -339,14 +386,18 @@ pub(crate) fn refuse_while_relocating(definition: &Definition) -> Result<()> {
     Ok(())
 }
 
-/// Refuses a change of name that a job under way would not find its container after.
-fn refuse_while_rebuilding(definition: &Definition) -> Result<()> {
-    refuse_while_relocating(definition)?;
-    let mut indexes = definition.indexes.iter();
-    if indexes.any(|index| index.state == IndexState::Building) {
-        return Err(Error::Rejected(
-            "an index is being built; try again when that is done".into(),
-        ));
+/// Ends the jobs of a container whose data is left behind: without items every split is done, and
+/// every index complete.
+async fn end_jobs(transaction: &mut Transaction, draft: &mut Draft) -> Result<()> {
+    for job in Job::all(transaction).await? {
+        if job.storage == draft.definition.storage {
+            transaction.writes.delete(Job::key(job.id));
+        }
+    }
+    let partitions: Vec<_> = draft.partitions.iter().map(|p| p.id).collect();
+    draft.partitions.abandon(&partitions);
+    for index in &mut draft.definition.indexes {
+        index.state = IndexState::Ready;
     }
     Ok(())
 }

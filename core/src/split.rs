@@ -16,12 +16,13 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Instant;
 
 use crate::catalog::Draft;
 use crate::container::Container;
 use crate::engine::{KeyRange, Scan};
 use crate::error::{Error, Result};
-use crate::job::{Job, JobId, Task};
+use crate::job::{Job, JobId, LEASE, Task};
 use crate::key::{self, PartitionId};
 use crate::name::ContainerName;
 use crate::partition_map::{Partition, middle};
@@ -122,41 +123,54 @@ impl Store {
         parents: &[PartitionId],
     ) -> Result<()> {
         let mut transaction = self.begin().await?;
-        let container = transaction.container(&job.container).await;
-        let container = match container {
-            Ok(container) if container.storage() == job.storage => container,
-            // Dropped, truncated or replaced since: there is nothing left to hand over.
-            Ok(_) | Err(Error::NotFound(_)) => return self.forget_job(job).await,
-            Err(error) => return Err(error),
+        let finished = match transaction.owner(job.storage).await {
+            Ok(container) => {
+                let counting = Counting {
+                    store: self,
+                    job,
+                    transaction: &transaction,
+                };
+                let corrections = counting.corrections(&container, parents).await?;
+                drop(transaction);
+                self.hand_over(job, parents, corrections).await
+            }
+            Err(error) => Err(error),
         };
-        let corrections = corrections(&transaction, &container, parents).await?;
-        drop(transaction);
+        match finished {
+            // Dropped or truncated since, or finished by another server: nothing is left to do.
+            Err(Error::NotFound(_)) => self.forget_job(job).await,
+            other => other,
+        }
+    }
+
+    /// Step 3.
+    async fn hand_over(
+        &self,
+        job: &Job,
+        parents: &[PartitionId],
+        corrections: Vec<(PartitionId, Tally)>,
+    ) -> Result<()> {
         let heirs: Vec<PartitionId> = corrections.iter().map(|(heir, _)| *heir).collect();
-        let (id, storage, replaced_by_heirs) = (job.id, job.storage, parents.to_vec());
-        self.alter(&job.container, move |transaction, mut draft| {
-            let replaced = draft.definition.storage != storage;
-            let gone = replaced.then(|| Error::NotFound("the partitioned data".into()));
-            let finished = gone.map_or(Ok(()), Err);
-            let finished = finished
-                .and_then(|()| draft.partitions.finish(&replaced_by_heirs))
-                .map(|()| {
-                    for (heir, lacking) in &corrections {
-                        transaction
-                            .writes
-                            .add(key::physical_tally(storage, *heir), *lacking);
-                    }
-                    for parent in &replaced_by_heirs {
-                        transaction
-                            .writes
-                            .delete(key::physical_tally(storage, *parent));
-                    }
-                    transaction.writes.delete(Job::key(id));
-                    draft
-                });
-            Box::pin(async move { finished })
+        let (id, storage, parents) = (job.id, job.storage, parents.to_vec());
+        let (replaced, corrections) = (parents.clone(), Arc::new(corrections));
+        self.alter_owner(storage, move |transaction, mut draft| {
+            let (parents, corrections) = (parents.clone(), Arc::clone(&corrections));
+            Box::pin(async move {
+                Job::load_own(transaction, id).await?;
+                draft.partitions.finish(&parents)?;
+                let writes = &mut transaction.writes;
+                for (heir, lacking) in corrections.iter() {
+                    writes.add(key::physical_tally(storage, *heir), *lacking);
+                }
+                for parent in &parents {
+                    writes.delete(key::physical_tally(storage, *parent));
+                }
+                writes.delete(Job::key(id));
+                Ok(draft)
+            })
         })
         .await?;
-        self.budgets().hand_over(storage, parents, &heirs);
+        self.budgets().hand_over(storage, &replaced, &heirs);
         Ok(())
     }
 
@@ -251,55 +265,66 @@ pub struct Repartitioning {
     pub first_heir: PartitionId,
 }
 
-/// What the tally of each heir lacks at the transaction's moment.
-async fn corrections(
-    transaction: &Transaction,
-    container: &Container,
-    parents: &[PartitionId],
-) -> Result<Vec<(PartitionId, Tally)>> {
-    let storage = container.storage();
-    let stored = |id| async move {
-        transaction
-            .tally_at(&key::physical_tally(storage, id))
-            .await
-    };
-    let mut sum = Tally::default();
-    let mut heirs = Vec::new();
-    let mut last = i64::MIN;
-    for id in parents {
-        let lost = || Error::Internal(format!("partition {id} is not there"));
-        let parent: &Partition = container.partitions.get(*id).ok_or_else(lost)?;
-        sum = sum.plus(stored(*id).await?);
-        last = parent.last;
-        heirs.clone_from(&parent.heirs);
-    }
-    let mut corrections = Vec::new();
-    // All heirs but the first are counted; the first one has what is left of the parents' sum.
-    for heir in heirs.iter().skip(1).rev() {
-        let exact = count(
-            transaction,
-            key::items_between(container.storage(), heir.first, last),
-        )
-        .await?;
-        corrections.push((heir.id, exact.minus(stored(heir.id).await?)));
-        sum = sum.minus(exact);
-        last = heir.first.saturating_sub(1);
-    }
-    if let Some(first) = heirs.first() {
-        corrections.push((first.id, sum.minus(stored(first.id).await?)));
-    }
-    Ok(corrections)
+/// Finds exact tallies at one moment, for a job whose lease must not run out meanwhile.
+struct Counting<'a> {
+    store: &'a Store,
+    job: &'a Job,
+    transaction: &'a Transaction,
 }
 
-async fn count(transaction: &Transaction, range: KeyRange) -> Result<Tally> {
-    let mut tally = Tally::default();
-    let mut walk = Walk::new(transaction, Scan::new(range));
-    while let Some(items) = walk.next_items().await? {
-        for item in items {
-            tally = tally.plus(tally_of(Some(&item)));
+impl Counting<'_> {
+    /// What the tally of each heir lacks.
+    async fn corrections(
+        &self,
+        container: &Container,
+        parents: &[PartitionId],
+    ) -> Result<Vec<(PartitionId, Tally)>> {
+        let storage = container.storage();
+        let stored = |id| async move {
+            self.transaction
+                .tally_at(&key::physical_tally(storage, id))
+                .await
+        };
+        let mut sum = Tally::default();
+        let mut heirs = Vec::new();
+        let mut last = i64::MIN;
+        for id in parents {
+            let lost = || Error::NotFound(format!("partition {id}"));
+            let parent: &Partition = container.partitions.get(*id).ok_or_else(lost)?;
+            sum = sum.plus(stored(*id).await?);
+            last = parent.last;
+            heirs.clone_from(&parent.heirs);
         }
+        let mut corrections = Vec::new();
+        // All heirs but the first are counted; the first one has what is left of the parents' sum.
+        for heir in heirs.iter().skip(1).rev() {
+            let range = key::items_between(storage, heir.first, last);
+            let exact = self.count(range).await?;
+            corrections.push((heir.id, exact.minus(stored(heir.id).await?)));
+            sum = sum.minus(exact);
+            last = heir.first.saturating_sub(1);
+        }
+        if let Some(first) = heirs.first() {
+            corrections.push((first.id, sum.minus(stored(first.id).await?)));
+        }
+        Ok(corrections)
     }
-    Ok(tally)
+
+    async fn count(&self, range: KeyRange) -> Result<Tally> {
+        let mut tally = Tally::default();
+        let mut renewed = Instant::now();
+        let mut walk = Walk::new(self.transaction, Scan::new(range));
+        while let Some(items) = walk.next_items().await? {
+            for item in items {
+                tally = tally.plus(tally_of(Some(&item)));
+            }
+            if renewed.elapsed() > LEASE / 4 {
+                self.job.renew(self.store).await?;
+                renewed = Instant::now();
+            }
+        }
+        Ok(tally)
+    }
 }
 
 #[cfg(test)]

@@ -175,6 +175,16 @@ impl Transaction {
         Ok(container)
     }
 
+    /// The container that owns a storage, whatever its name is by now.
+    pub(crate) async fn owner(&mut self, storage: StorageId) -> Result<Arc<Container>> {
+        let missing = || Error::NotFound(format!("the container of storage {storage}"));
+        let catalog = self.store.catalog();
+        let owner = catalog.owner(self.snapshot.as_ref(), storage).await?;
+        let container = self.container(&owner.ok_or_else(missing)?).await?;
+        let is_owner = container.storage() == storage;
+        is_owner.then_some(container).ok_or_else(missing)
+    }
+
     /// Milliseconds since 1970 at which expiry is judged.
     pub fn now_ms(&self) -> u64 {
         self.now_ms

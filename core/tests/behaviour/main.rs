@@ -17,3 +17,4 @@ mod relocation;
 mod support;
 mod survey;
 mod throttling;
+mod unfinished;
