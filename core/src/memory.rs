@@ -181,6 +181,12 @@ impl MemorySnapshot {
         tokio::task::coop::consume_budget().await;
         self.shared.check_open()
     }
+
+    /// As [`crate::recent_commits::is_unchanged`], at once.
+    fn is_unchanged(&self, now: &OrdMap<Bytes, Bytes>, writes: &WriteSet) -> bool {
+        let mut keys = writes.writes().keys().chain(writes.guards().keys());
+        writes.range_deletes().is_empty() && keys.all(|key| self.entries.get(key) == now.get(key))
+    }
 }
 
 impl Snapshot for MemorySnapshot {
@@ -227,7 +233,13 @@ impl Snapshot for MemorySnapshot {
     ) -> BoxFuture<'static, EngineResult<CommitOutcome>> {
         Box::pin(async move {
             CAPABILITIES.check(&writes)?;
-            Ok(self.shared.open_state()?.commit(self.version, &writes))
+            let mut state = self.shared.open_state()?;
+            let is_old = self.version < state.recent.aging_before();
+            let base_version = match is_old && self.is_unchanged(&state.entries, &writes) {
+                true => state.version,
+                false => self.version,
+            };
+            Ok(state.commit(base_version, &writes))
         })
     }
 }

@@ -7,6 +7,7 @@ use bytes::Bytes;
 
 use crate::engine::{Answer, BoxFuture, CommitOutcome, Engine, EngineResult, Page, Scan, Snapshot};
 use crate::error::Result;
+use crate::recent_commits::is_unchanged;
 use crate::store::Store;
 use crate::transaction::{Manner, Transaction};
 use crate::write_set::WriteSet;
@@ -85,11 +86,7 @@ impl Snapshot for Kept {
             // The moment itself stays with those who read it. Where all that is written or guarded
             // is as it was then, now is as good a moment to commit at.
             let now = self.engine.snapshot().await?;
-            let keys = writes.writes().keys().chain(writes.guards().keys());
-            let keys: Vec<Bytes> = keys.cloned().collect();
-            let is_as_then = writes.range_deletes().is_empty()
-                && now.multi_get(&keys).await? == self.snapshot.multi_get(&keys).await?;
-            if !is_as_then {
+            if !is_unchanged(self.snapshot.as_ref(), now.as_ref(), &writes).await? {
                 return Ok(CommitOutcome::Conflict);
             }
             now.commit(writes).await

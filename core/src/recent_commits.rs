@@ -1,8 +1,9 @@
 //! The window of recent commits against which first-committer-wins is decided.
 //!
-//! Both embedded engines keep one, touched only by whoever commits. It forgets the oldest commits
-//! when it outgrows its bytes; a transaction that began before the oldest one remembered counts as
-//! a conflict, because nobody can tell any more. Keys are remembered as hashes for long and in full
+//! Both embedded engines keep one, touched only by the committer. It forgets the oldest commits when
+//! it outgrows its bytes, and reports a conflict for a transaction that began before the oldest one
+//! remembered. An engine therefore moves a transaction that grows old to the newest version before
+//! it commits: see [`RecentCommits::aging_before`]. Keys are remembered as hashes for long and in full
 //! for a shorter time: only range deletes need the full keys, and those come from background work
 //! with fresh snapshots.
 
@@ -12,8 +13,11 @@ use std::hash::{BuildHasherDefault, Hasher};
 use ahash::RandomState;
 use bytes::{Buf, BufMut, Bytes};
 
-use crate::engine::KeyRange;
+use crate::engine::{EngineResult, KeyRange, Snapshot};
 use crate::write_set::WriteSet;
+
+/// Keys compared at once: their values are in memory twice.
+const COMPARED_KEYS: usize = 256;
 
 /// Bytes of one remembered hash: its place in the window and in the map, with the map's slack.
 const BYTES_PER_HASH: usize = 48;
@@ -51,6 +55,12 @@ impl RecentCommits {
         let checks_ranges = !writes.range_deletes().is_empty();
         (checks_keys && self.key_conflicts(base_version, writes))
             || (checks_ranges && self.range_conflicts(base_version, writes.range_deletes()))
+    }
+
+    /// Snapshots taken before this version are about to leave the window, or have left it. What they
+    /// write is to be compared with the newest data ([`is_unchanged`]) and committed there.
+    pub fn aging_before(&self) -> u64 {
+        self.hashes.middle().max(self.range_deletes.middle())
     }
 
     /// Remembers a commit. Versions only grow. Tallies commute, so they leave no trace.
@@ -132,6 +142,27 @@ impl RecentCommits {
     }
 }
 
+/// Whether all that `writes` puts, deletes or guards has the same value in two snapshots. Items and
+/// definitions carry their version in their value, so an equal value is one that nobody wrote in
+/// between. Range deletes cannot be compared this way.
+pub async fn is_unchanged(
+    then: &dyn Snapshot,
+    now: &dyn Snapshot,
+    writes: &WriteSet,
+) -> EngineResult<bool> {
+    if !writes.range_deletes().is_empty() {
+        return Ok(false);
+    }
+    let keys = writes.writes().keys().chain(writes.guards().keys());
+    let keys: Vec<Bytes> = keys.cloned().collect();
+    for keys in keys.chunks(COMPARED_KEYS) {
+        if then.multi_get(keys).await? != now.multi_get(keys).await? {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
 /// Whether two non-empty ranges share a key.
 fn overlap(one: &KeyRange, other: &KeyRange) -> bool {
     let begins_before_end =
@@ -146,6 +177,7 @@ struct Window<T> {
     entries: VecDeque<(u64, T, usize)>,
     /// Everything after this version is still here.
     floor: u64,
+    has_forgotten: bool,
     bytes: usize,
     max_bytes: usize,
 }
@@ -155,6 +187,7 @@ impl<T> Window<T> {
         Self {
             entries: VecDeque::new(),
             floor,
+            has_forgotten: false,
             bytes: 0,
             max_bytes,
         }
@@ -162,6 +195,18 @@ impl<T> Window<T> {
 
     fn reaches_back_to(&self, base_version: u64) -> bool {
         base_version >= self.floor
+    }
+
+    /// The version half way between the oldest and the newest entry, once entries were forgotten.
+    fn middle(&self) -> u64 {
+        let newest = self
+            .entries
+            .back()
+            .map_or(self.floor, |(version, ..)| *version);
+        match self.has_forgotten {
+            true => self.floor + (newest - self.floor) / 2,
+            false => 0,
+        }
     }
 
     fn push(&mut self, version: u64, content: T, content_bytes: usize) {
@@ -175,7 +220,7 @@ impl<T> Window<T> {
             return None;
         }
         let (version, content, bytes) = self.entries.pop_front()?;
-        self.floor = version;
+        (self.floor, self.has_forgotten) = (version, true);
         self.bytes -= bytes;
         Some((version, content))
     }

@@ -51,6 +51,7 @@ contract! {
         a_guard_on_an_absent_key_refuses_its_creation_meanwhile,
         guards_alone_are_checked,
         writes_to_other_keys_do_not_conflict,
+        an_old_transaction_of_untouched_keys_commits_beside_any_load,
         of_32_writers_of_one_unique_value_exactly_one_wins,
         tallies_of_32_writers_add_up_without_conflicts,
         tallies_follow_deletes_in_commit_order,

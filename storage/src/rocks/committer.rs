@@ -177,6 +177,7 @@ impl Committer {
             };
             answers.add(commit.waiting, (outcome, commit.writes));
         }
+        self.shared.set_aging_before(self.recent.aging_before());
         answers.send(self.shared.runtime());
         self.filters.check(&self.database);
     }

@@ -19,6 +19,9 @@ use super::view::View;
 pub(super) struct Shared {
     /// The newest version that every new snapshot includes.
     committed: AtomicU64,
+    /// Snapshots before this version are too old to be judged by what the commit thread remembers,
+    /// or will be soon.
+    aging_before: AtomicU64,
     /// The open database. Whoever changes `newest` holds this lock.
     database: Mutex<Option<Arc<Database>>>,
     /// The view that new snapshots share until the next commit.
@@ -42,6 +45,7 @@ impl Shared {
     ) -> Self {
         Self {
             committed: AtomicU64::new(version),
+            aging_before: AtomicU64::new(0),
             database: Mutex::new(Some(database)),
             newest: ArcSwapOption::empty(),
             failure: OnceLock::new(),
@@ -105,6 +109,16 @@ impl Shared {
     /// The newest published version.
     pub(super) fn committed_version(&self) -> u64 {
         self.committed.load(Ordering::Acquire)
+    }
+
+    /// Whether a snapshot of this version is to be compared with the newest data before it commits.
+    pub(super) fn is_aging(&self, version: u64) -> bool {
+        version < self.aging_before.load(Ordering::Acquire)
+    }
+
+    /// Notes from which version on the commit thread remembers enough.
+    pub(super) fn set_aging_before(&self, version: u64) {
+        self.aging_before.store(version, Ordering::Release);
     }
 
     /// Refuses all further writes. The first cause stays.

@@ -9,6 +9,7 @@ use bytes::Bytes;
 use tessera_core::engine::{
     Answer, BoxFuture, CommitOutcome, EngineError, EngineResult, Page, Scan, Snapshot,
 };
+use tessera_core::recent_commits::is_unchanged;
 use tessera_core::write_set::WriteSet;
 
 use super::CAPABILITIES;
@@ -106,6 +107,19 @@ impl Snapshot for RocksSnapshot {
                 return Ok(CommitOutcome::Done(version));
             }
             let shared = Arc::clone(&self.shared);
+            let version = match shared.is_aging(version) {
+                false => version,
+                true => {
+                    let now = Self {
+                        view: shared.view()?,
+                        shared: Arc::clone(&shared),
+                    };
+                    if !is_unchanged(self.as_ref(), &now, &writes).await? {
+                        return Ok(CommitOutcome::Conflict);
+                    }
+                    now.version()
+                }
+            };
             // Given up before waiting: a view keeps RocksDB from dropping what it alone still sees.
             drop(self);
             shared.commit(version, writes).await

@@ -91,6 +91,51 @@ pub(crate) async fn writes_to_other_keys_do_not_conflict(harness: Harness) {
     assert!(is_done(second.commit(put("b", "1")).await.unwrap()));
 }
 
+pub(crate) async fn an_old_transaction_of_untouched_keys_commits_beside_any_load(harness: Harness) {
+    let engine = harness.open();
+    apply(&engine, put("a", "0")).await;
+    apply(&engine, put("guarded", "0")).await;
+    apply(&engine, put("changed", "0")).await;
+    let old = || async { snapshot(&engine).await };
+    let (updates, inserts, deletes) = (old().await, old().await, old().await);
+    let (guards_changed, overwrites, guards_created) = (old().await, old().await, old().await);
+    // More than the embedded engines remember; a database of its own remembers in another way.
+    let rounds = if engine.capabilities().shared { 2 } else { 40 };
+    for round in 0..rounds {
+        let unrelated = writes(|set| {
+            for number in 0..5_000 {
+                set.put(bytes(&format!("unrelated {round} {number}")), bytes("x"));
+            }
+        });
+        apply(&engine, unrelated).await;
+    }
+    apply(&engine, put("changed", "1")).await;
+    apply(&engine, put("created", "1")).await;
+    let guarding = |key: &str, written: &str| {
+        writes(|set| {
+            set.guard(bytes(key));
+            set.put(bytes(written), bytes("1"));
+        })
+    };
+    let absent = writes(|set| set.delete(bytes("absent")));
+    assert!(is_done(
+        updates.commit(guarding("guarded", "a")).await.unwrap()
+    ));
+    assert!(is_done(inserts.commit(put("b", "1")).await.unwrap()));
+    assert!(is_done(deletes.commit(absent).await.unwrap()));
+    for (snapshot, set) in [
+        (guards_changed, guarding("changed", "c")),
+        (overwrites, put("changed", "2")),
+        (guards_created, guarding("created", "c")),
+    ] {
+        let outcome = snapshot.commit(set).await.unwrap();
+        assert_eq!(outcome, CommitOutcome::Conflict);
+    }
+    assert_eq!(read(&engine, "a").await.as_deref(), Some("1"));
+    assert_eq!(read(&engine, "changed").await.as_deref(), Some("1"));
+    assert_eq!(read(&engine, "c").await, None);
+}
+
 pub(crate) async fn of_32_writers_of_one_unique_value_exactly_one_wins(harness: Harness) {
     let engine = harness.open();
     for round in 0..20 {
