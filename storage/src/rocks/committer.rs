@@ -170,9 +170,10 @@ impl Committer {
         self.queue.finished(commits.len(), start.elapsed());
         let mut answers = Answers::with_capacity(commits.len());
         for (commit, outcome) in commits.into_iter().zip(outcomes) {
-            let needs_write = outcome == applied || commit.writes.sync_demanded();
             let outcome = match &written {
-                Err(error) if needs_write => Err(error.clone()),
+                // It may be in the log, and then turns up when the engine is opened again.
+                Err(_) if outcome == applied => Ok(CommitOutcome::Unknown),
+                Err(error) if commit.writes.sync_demanded() => Err(error.clone()),
                 _ => outcome,
             };
             answers.add(commit.waiting, (outcome, commit.writes));
@@ -190,14 +191,16 @@ impl Committer {
         batch: &mut Batch,
     ) -> EngineResult<CommitOutcome> {
         let writes = &commit.writes;
+        // Before conflicts: what the failed batch held is remembered as if it had been committed, and
+        // who tries it again must not hear of a conflict for ever.
+        if let Some(failure) = self.shared.failure().filter(|_| !writes.is_empty()) {
+            return Err(failure);
+        }
         if self.recent.conflicts(commit.base_version, writes) {
             return Ok(CommitOutcome::Conflict);
         }
         if writes.is_empty() {
             return Ok(CommitOutcome::Done(self.version));
-        }
-        if let Some(failure) = self.shared.failure() {
-            return Err(failure);
         }
         self.recent.record(version, writes);
         batch.apply(writes);

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::Command;
 use std::sync::Arc;
 
-use tessera_core::engine::{Engine, EngineError};
+use tessera_core::engine::{CommitOutcome, Engine, EngineError};
 use tessera_core::write_set::WriteSet;
 use tessera_storage::{Durability, OpenError};
 
@@ -106,19 +106,27 @@ async fn fill(engine: &Arc<dyn Engine>) -> Vec<String> {
     for writer in 0..8 {
         let engine = Arc::clone(engine);
         writers.push(tokio::spawn(async move {
-            let mut acknowledged = Vec::new();
+            let (mut acknowledged, mut unknown) = (Vec::new(), 0);
             loop {
                 let id = format!("{writer} {}", acknowledged.len());
                 match commit(&engine, transaction(&id, 5_000)).await {
+                    // What was on its way when the disk was full may or may not be in the log.
+                    Ok(CommitOutcome::Unknown) => unknown += 1,
                     Ok(_) => acknowledged.push(id),
-                    Err(error) => return (acknowledged, error),
+                    Err(error) => return (acknowledged, unknown, error),
                 }
             }
         }));
     }
     let mut acknowledged = Vec::new();
+    let mut all_unknown = 0;
     for writer in writers {
-        let (ids, error) = writer.await.unwrap();
+        let (ids, unknown, error) = writer.await.unwrap();
+        assert!(
+            unknown <= 1,
+            "only the commits of the failed batch are unknown"
+        );
+        all_unknown += unknown;
         assert!(matches!(error, EngineError::ReadOnly(_)), "{error}");
         assert!(
             error.to_string().contains("No space left on device"),
@@ -127,6 +135,7 @@ async fn fill(engine: &Arc<dyn Engine>) -> Vec<String> {
         acknowledged.extend(ids);
     }
     assert!(acknowledged.len() > 100, "{}", acknowledged.len());
+    assert!(all_unknown >= 1, "the commits of the failed batch");
     let error = commit(engine, transaction("later", 1)).await.unwrap_err();
     println!("{error}");
     assert!(matches!(error, EngineError::ReadOnly(_)), "{error}");
