@@ -1,5 +1,8 @@
 //! The work that goes on by itself: upgrades, reaping, expiry, splits by size, jobs whose owner is
 //! gone, and agreeing with other servers on the same engine.
+//!
+//! Each kind has a loop of its own, so that none waits for another. Stopping ends them where they
+//! are: every step is a transaction, and one that was not committed has not happened.
 
 use std::time::{Duration, Instant};
 
@@ -33,18 +36,31 @@ impl Background {
     pub fn start(store: Store) -> Self {
         let (stop, stopping) = watch::channel(false);
         let task = tokio::spawn(async move {
-            // None holds up another.
-            tokio::join!(
-                upgrade(&store, stopping.clone()),
-                work(&store, stopping.clone()),
-                agree(&store, stopping.clone()),
-                listen(&store, stopping),
-            );
+            let background = async {
+                tokio::join!(
+                    upgrade(&store),
+                    expire(&store),
+                    reap(&store),
+                    split_by_size(&store),
+                    resume_jobs(&store),
+                    listen(&store),
+                );
+            };
+            let agreeing = agree(&store, stopping.clone());
+            let mut stopped = stopping;
+            // Also ends when the handle was dropped. Agreeing ends by itself, to tell the others.
+            let working = async {
+                tokio::select! {
+                    () = background => {}
+                    _ = stopped.wait_for(|stop| *stop) => {}
+                }
+            };
+            tokio::join!(working, agreeing);
         });
         Self { stop, task }
     }
 
-    /// Finishes the step under way and stops.
+    /// Ends the loops and waits until they have ended.
     pub async fn stop(self) {
         self.stop.send_replace(true);
         if let Err(error) = self.task.await {
@@ -53,42 +69,82 @@ impl Background {
     }
 }
 
-async fn work(store: &Store, mut stopping: watch::Receiver<bool>) {
-    let mut rounds = Rounds::default();
+/// Tells when the next round is due: when somebody announces work, or after a second.
+struct Rounds {
+    announced: watch::Receiver<()>,
+}
+
+impl Rounds {
+    fn of(store: &Store) -> Self {
+        let announced = store.background_work();
+        Self { announced }
+    }
+
+    async fn next(&mut self) {
+        // Work announced during a round makes the next one begin at once.
+        tokio::time::timeout(ROUND, self.announced.changed())
+            .await
+            .ok();
+    }
+}
+
+/// Says that a round failed; the next one tries again.
+fn report(what: &str, done: Result<()>) {
+    if let Err(error) = done {
+        tracing::warn!(%error, "{what} failed and will be tried again");
+    }
+}
+
+async fn expire(store: &Store) {
+    let mut expirer = Expirer::default();
+    let mut rounds = Rounds::of(store);
     loop {
-        if let Err(error) = rounds.work(store).await {
-            tracing::warn!(%error, "background work failed and will be tried again");
-        }
+        report("expiry", expirer.remove_expired(store).await.map(|_| ()));
+        rounds.next().await;
+    }
+}
+
+async fn reap(store: &Store) {
+    let mut reaper = Reaper::default();
+    let mut rounds = Rounds::of(store);
+    loop {
+        report("reaping", reaper.reap_all(store).await);
+        rounds.next().await;
+    }
+}
+
+async fn split_by_size(store: &Store) {
+    let mut sizer = Sizer::default();
+    let mut rounds = Rounds::of(store);
+    loop {
+        report("splitting by size", sizer.split_large(store).await);
+        rounds.next().await;
+    }
+}
+
+async fn resume_jobs(store: &Store) {
+    let mut rounds = Rounds::of(store);
+    loop {
         match store.take_over_jobs().await {
-            // Beside this loop: a long job must not hold up expiry.
+            // Beside this loop: a long job must not hold up another.
             Ok(jobs) => jobs.into_iter().for_each(|job| {
                 tokio::spawn(store.clone().run_resumed(job));
             }),
             Err(error) => tracing::warn!(%error, "jobs cannot be read"),
         }
-        tokio::select! {
-            () = store.background_work() => {}
-            () = tokio::time::sleep(ROUND) => {}
-            // Also ends when the handle was dropped.
-            _ = stopping.wait_for(|stop| *stop) => return,
-        }
+        rounds.next().await;
     }
 }
 
-/// Brings containers of earlier versions up to date, once after each start.
-async fn upgrade(store: &Store, mut stopping: watch::Receiver<bool>) {
+/// Brings containers of earlier versions up to date, once after each start. What is begun is a job,
+/// which goes on after the next start.
+async fn upgrade(store: &Store) {
     let upgraded = async {
         store.adopt_all_orphans().await?;
         store.upgrade().await
     };
-    tokio::select! {
-        upgraded = upgraded => {
-            if let Err(error) = upgraded {
-                tracing::warn!(%error, "older containers stay as they are until the next start");
-            }
-        }
-        // What is begun is a job, which goes on after the next start.
-        _ = stopping.wait_for(|stop| *stop) => {}
+    if let Err(error) = upgraded.await {
+        tracing::warn!(%error, "older containers stay as they are until the next start");
     }
 }
 
@@ -115,18 +171,15 @@ async fn agree(store: &Store, mut stopping: watch::Receiver<bool>) {
 }
 
 /// Hears what other servers announce.
-async fn listen(store: &Store, mut stopping: watch::Receiver<bool>) {
+async fn listen(store: &Store) {
     let Some(mut news): Option<News> = store.engine().news() else {
         return;
     };
     loop {
-        tokio::select! {
-            heard = news.recv() => match heard {
-                Ok(key) => store.hear(&key),
-                Err(RecvError::Lagged(_)) => store.hear(&[]),
-                Err(RecvError::Closed) => return,
-            },
-            _ = stopping.wait_for(|stop| *stop) => return,
+        match news.recv().await {
+            Ok(key) => store.hear(&key),
+            Err(RecvError::Lagged(_)) => store.hear(&[]),
+            Err(RecvError::Closed) => return,
         }
     }
 }
@@ -152,23 +205,6 @@ impl FullLook {
     }
 }
 
-/// What the background remembers between rounds.
-#[derive(Default)]
-pub(crate) struct Rounds {
-    reaper: Reaper,
-    expirer: Expirer,
-    sizer: Sizer,
-}
-
-impl Rounds {
-    /// Removes everything there is to remove now, and splits what is too large.
-    pub(crate) async fn work(&mut self, store: &Store) -> Result<()> {
-        self.expirer.remove_expired(store).await?;
-        self.reaper.reap_all(store).await?;
-        self.sizer.split_large(store).await
-    }
-}
-
 impl Store {
     /// Does everything there is to do in the background now, for callers that want it done and not
     /// just begun: tests, and tools that close the store right after.
@@ -178,6 +214,8 @@ impl Store {
         }
         self.adopt_all_orphans().await?;
         self.upgrade().await?;
-        Rounds::default().work(self).await
+        Expirer::default().remove_expired(self).await?;
+        Reaper::default().reap_all(self).await?;
+        Sizer::default().split_large(self).await
     }
 }

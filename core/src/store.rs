@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
-use tokio::sync::Notify;
+use tokio::sync::watch;
 use tokio::time::Instant;
 
 use crate::budget::{Budgets, Throttling};
@@ -57,7 +57,8 @@ struct Shared {
     running_jobs: Mutex<HashSet<JobId>>,
     /// How often other servers announced a change.
     news: AtomicU64,
-    background: Notify,
+    /// Changes when there may be something to do in the background.
+    background: watch::Sender<()>,
 }
 
 /// How a store is opened.
@@ -119,7 +120,7 @@ impl Store {
                 instance: RandomState::new().build_hasher().finish(),
                 running_jobs: Mutex::default(),
                 news: AtomicU64::new(0),
-                background: Notify::new(),
+                background: watch::Sender::new(()),
             }),
         })
     }
@@ -271,12 +272,12 @@ impl Store {
 
     /// Tells the background that there may be something to do.
     pub(crate) fn wake_background(&self) {
-        self.shared.background.notify_one();
+        self.shared.background.send_replace(());
     }
 
-    /// Waits until there may be something to do in the background.
-    pub(crate) async fn background_work(&self) {
-        self.shared.background.notified().await;
+    /// Changes whenever there may be something to do in the background.
+    pub(crate) fn background_work(&self) -> watch::Receiver<()> {
+        self.shared.background.subscribe()
     }
 
     /// Waits a little longer after each conflict, and gives up after very many.

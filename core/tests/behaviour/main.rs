@@ -2,6 +2,7 @@
 
 #![cfg(test)]
 
+mod background;
 mod catalog;
 mod convoys;
 mod expiry;
