@@ -141,7 +141,8 @@ impl Definition {
             .ok_or_else(|| corrupt("cut off".into()))?;
         let mut definition: Self =
             serde_json::from_slice(json).map_err(|error| corrupt(error.to_string()))?;
-        definition.schema = encoded.slice_ref(schema);
+        // Copied: a slice would keep alive the whole page that it was read with.
+        definition.schema = Bytes::copy_from_slice(schema);
         Ok(definition)
     }
 }
