@@ -275,6 +275,12 @@ pub fn parse_partition(key: &[u8]) -> Option<i64> {
     input.is_empty().then_some(token)
 }
 
+/// Whether a tally lies under this key. One of nothing means the same as none, so that an engine may
+/// drop it.
+pub fn is_tally(key: &[u8]) -> bool {
+    key.first() == Some(&STATISTICS)
+}
+
 /// The tally of a physical partition.
 pub fn physical_tally(storage: StorageId, partition: PartitionId) -> Bytes {
     sized_key(STATISTICS, 13, |out| {

@@ -151,8 +151,13 @@ impl State {
         for (key, delta) in writes.tallies() {
             let stored = self.entries.get(key).and_then(|value| Tally::decode(value));
             let sum = stored.unwrap_or_default().plus(*delta);
-            self.entries
-                .insert(key.clone(), Bytes::copy_from_slice(&sum.encode()));
+            match sum == Tally::default() {
+                true => self.entries.remove(key),
+                false => {
+                    let sum = Bytes::copy_from_slice(&sum.encode());
+                    self.entries.insert(key.clone(), sum)
+                }
+            };
         }
         self.version += 1;
         self.recent.record(self.version, writes);

@@ -1,9 +1,11 @@
 //! How RocksDB is set up, and how one memory setting is divided.
 
+use rocksdb::compaction_filter::Decision as CompactionDecision;
 use rocksdb::{
     BlockBasedIndexType, BlockBasedOptions, Cache, DBCompressionType, LogLevel, MergeOperands,
     Options, WriteBufferManager,
 };
+use tessera_core::key::is_tally;
 use tessera_core::write_set::Tally;
 
 use super::filters::BITS_PER_KEY;
@@ -50,6 +52,7 @@ pub(super) fn database_options(memory: MemoryShares, create: bool) -> Options {
     options.set_merge_operator_associative("tessera.tally", add_tallies);
     // A tally that every write adds to would otherwise be read through thousands of operands.
     options.set_max_successive_merges(MAX_SUCCESSIVE_MERGES);
+    options.set_compaction_filter("tessera.tally", drop_empty_tally);
     options
 }
 
@@ -131,9 +134,20 @@ fn add_tallies(_key: &[u8], stored: Option<&[u8]>, added: &MergeOperands) -> Opt
     Some(sum.encode().to_vec())
 }
 
+/// Drops tallies of nothing: otherwise each partition key that ever was would leave one for good. It
+/// becomes a deletion, so what lies below it stays hidden, and additions above it count from zero.
+fn drop_empty_tally(_level: u32, key: &[u8], value: &[u8]) -> CompactionDecision {
+    match is_tally(key) && Tally::decode(value) == Some(Tally::default()) {
+        true => CompactionDecision::Remove,
+        false => CompactionDecision::Keep,
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use rocksdb::DB;
+    use rocksdb::{BottommostLevelCompaction, CompactOptions, DB, IteratorMode};
+    use tessera_core::key::logical_tally;
+
     use rocksdb::perf::{PerfContext, PerfMetric, PerfStatsLevel, set_perf_stats};
 
     use super::*;
@@ -166,6 +180,46 @@ mod tests {
         let read = Tally::decode(reading.value().unwrap());
         assert_eq!(read.unwrap().items, 201);
         assert!(merged <= MAX_SUCCESSIVE_MERGES as u64, "{merged}");
+    }
+
+    #[test]
+    fn tallies_of_nothing_vanish_and_nothing_else_does() {
+        let folder = tempfile::tempdir().unwrap();
+        let options = database_options(MemoryShares::of(SMALLEST_MEMORY), true);
+        let database = DB::open(&options, folder.path()).unwrap();
+        let tally = |items| {
+            Tally {
+                items,
+                bytes: 7 * items,
+            }
+            .encode()
+        };
+        let key = |number: u8| logical_tally(1, number.into(), b"partition key");
+        for number in 0..100 {
+            database.merge(key(number), tally(3)).unwrap();
+        }
+        let compact = || {
+            database.flush().unwrap();
+            let mut all = CompactOptions::default();
+            all.set_bottommost_level_compaction(BottommostLevelCompaction::Force);
+            database.compact_range_opt(None::<&[u8]>, None::<&[u8]>, &all);
+        };
+        compact();
+        for number in 0..98 {
+            database.merge(key(number), tally(-3)).unwrap();
+        }
+        // What only looks like a tally stays.
+        database.put(b"item", tally(0)).unwrap();
+        // Merged by the first, seen as a value by the second.
+        compact();
+        compact();
+        database.merge(key(5), tally(2)).unwrap();
+        let left = database.iterator(IteratorMode::Start);
+        let left: Vec<_> = left.map(|entry| entry.unwrap()).collect();
+        assert_eq!(left.len(), 4);
+        assert_eq!(database.get(key(5)).unwrap().unwrap(), tally(2));
+        assert_eq!(database.get(key(99)).unwrap().unwrap(), tally(3));
+        assert_eq!(database.get(b"item").unwrap().unwrap(), tally(0));
     }
 
     #[test]

@@ -104,7 +104,7 @@ pub(crate) async fn an_old_transaction_of_untouched_keys_commits_beside_any_load
     for round in 0..rounds {
         let unrelated = writes(|set| {
             for number in 0..5_000 {
-                set.put(bytes(&format!("unrelated {round} {number}")), bytes("x"));
+                set.put(bytes(format!("unrelated {round} {number}")), bytes("x"));
             }
         });
         apply(&engine, unrelated).await;
