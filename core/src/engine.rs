@@ -265,6 +265,8 @@ pub struct Capabilities {
     pub max_value_bytes: usize,
     /// The largest write set.
     pub max_transaction_bytes: usize,
+    /// Whether deleting a range takes the same time however much it holds.
+    pub constant_range_deletes: bool,
 }
 
 impl Capabilities {

@@ -23,6 +23,7 @@ const CAPABILITIES: Capabilities = Capabilities {
     max_key_bytes: 256 << 10,
     max_value_bytes: 32 << 20,
     max_transaction_bytes: 256 << 20,
+    constant_range_deletes: false,
 };
 
 const RECENT_COMMITS_BYTES: usize = 16 << 20;

@@ -1,9 +1,9 @@
 //! The reaper: deletes in the background what a drop, a truncate or a rebuild left behind.
 //!
 //! Dropping a container only forgets its storage id and notes it here. The reaper then deletes the
-//! data in bounded steps. Few leftovers are deleted key by key, because range tombstones would make
-//! later reads slow if ten thousand small containers came and went; many are deleted range by
-//! range.
+//! data. Few leftovers are deleted key by key, because range tombstones would make later reads slow
+//! if ten thousand small containers came and went. Many are deleted as one range, without reading
+//! them, where the engine does that in constant time; elsewhere in bounded steps.
 
 use bytes::Bytes;
 
@@ -89,8 +89,13 @@ async fn delete_step(store: &Store, range: &KeyRange) -> Result<bool> {
     let mut scan = Scan::new(range.clone());
     (scan.keys_only, scan.max_rows) = (true, STEP_KEYS);
     let page = transaction.scan_keys(&scan).await?;
+    let mut more = page.more;
     match page.entries.last() {
         None => return Ok(false),
+        Some(_) if page.more && store.engine().capabilities().constant_range_deletes => {
+            transaction.writes.delete_range(range.clone());
+            more = false;
+        }
         Some((last, _)) if page.more => {
             let behind = scan.after(last).range.start;
             transaction
@@ -104,7 +109,7 @@ async fn delete_step(store: &Store, range: &KeyRange) -> Result<bool> {
         }
     }
     match transaction.commit().await {
-        Ok(_) => Ok(page.more),
+        Ok(_) => Ok(more),
         Err(Error::Conflict) => Ok(true),
         Err(error) => Err(error),
     }

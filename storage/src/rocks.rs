@@ -62,6 +62,7 @@ const CAPABILITIES: Capabilities = Capabilities {
     max_key_bytes: MAX_KEY_BYTES,
     max_value_bytes: 32 << 20,
     max_transaction_bytes: 256 << 20,
+    constant_range_deletes: true,
 };
 
 /// Ranges that take less than this on disk are measured by reading them.

@@ -2,6 +2,7 @@
 
 #![cfg(test)]
 
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
@@ -24,14 +25,7 @@ const COMPARED: usize = 2_000;
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_last_of_twenty_thousand_containers_is_as_fast_as_the_first() {
     let folder = tempfile::tempdir().unwrap();
-    let engine = tessera_storage::open(&EngineConfig::Rocks {
-        path: folder.path().join("data"),
-        durability: Durability::Periodic,
-        memory_bytes: 256 << 20,
-    });
-    let store = Store::open(engine.unwrap(), StoreOptions::default())
-        .await
-        .unwrap();
+    let store = open(folder.path()).await;
     let background = Background::start(store.clone());
     let mut took = Vec::with_capacity(CONTAINERS);
     for number in 0..CONTAINERS {
@@ -51,6 +45,49 @@ async fn the_last_of_twenty_thousand_containers_is_as_fast_as_the_first() {
     store.settle().await.unwrap();
     assert_eq!(leftovers(&store).await, Vec::<Bytes>::new());
     store.engine().close().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_large_container_is_dropped_without_reading_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = open(folder.path()).await;
+    let name = ContainerName::new("test", "db", "large");
+    store
+        .create_container(&name, &NewContainer::default())
+        .await
+        .unwrap();
+    for batch in 0..50 {
+        let mut transaction = store.begin().await.unwrap();
+        let container = transaction.container(&name).await.unwrap();
+        for number in 0..1_000 {
+            let locator = Locator::murmur3(format!("{batch} {number}"), "");
+            let new = NewItem::new(locator, "some body");
+            transaction.insert(&container, new).await.unwrap();
+        }
+        transaction.commit().await.unwrap();
+    }
+    let version = || async { store.engine().snapshot().await.unwrap().version() };
+    let held = store.engine().snapshot().await.unwrap();
+    store.drop_container(&name).await.unwrap();
+    let before = version().await;
+    store.settle().await.unwrap();
+    let commits = version().await - before;
+    assert!(commits <= 8, "{commits} commits for 50,000 items");
+    assert_eq!(leftovers(&store).await, Vec::<Bytes>::new());
+    let scan = Scan::new(KeyRange::all());
+    let page = held.scan(&scan).await.unwrap();
+    assert!(page.more, "an older snapshot still sees all of it");
+}
+
+async fn open(folder: &Path) -> Store {
+    let engine = tessera_storage::open(&EngineConfig::Rocks {
+        path: folder.join("data"),
+        durability: Durability::Periodic,
+        memory_bytes: 256 << 20,
+    });
+    Store::open(engine.unwrap(), StoreOptions::default())
+        .await
+        .unwrap()
 }
 
 async fn come_and_go(store: &Store, name: &ContainerName) {
