@@ -1,6 +1,8 @@
 //! What the catalog stores of one container: where its data lies, its indexes, and the front end's
 //! schema.
 
+use std::collections::BTreeMap;
+
 use bytes::{BufMut, Bytes, BytesMut};
 use serde::{Deserialize, Serialize};
 
@@ -14,6 +16,12 @@ use crate::throughput::partitions_for;
 /// own indexes begin at 1.
 pub(crate) const RELOCATION_INDEX: IndexId = 0;
 const FIRST_INDEX: IndexId = 1;
+
+/// Fields of a stored record that a newer version of this code wrote. A server that does not know
+/// them keeps them when it rewrites the record.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct UnknownFields(BTreeMap<String, serde_json::Value>);
 
 /// A container's definition.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -42,6 +50,8 @@ pub struct Definition {
     pub relocation: Option<StorageId>,
     pub(crate) next_index: IndexId,
     pub(crate) next_partition: PartitionId,
+    #[serde(flatten)]
+    pub(crate) unknown: UnknownFields,
     /// The front end's own bytes: columns, validators, options.
     #[serde(skip)]
     pub schema: Bytes,
@@ -66,6 +76,7 @@ impl Definition {
             relocation: None,
             next_index: FIRST_INDEX,
             next_partition: 0,
+            unknown: UnknownFields::default(),
             schema: new.schema.clone(),
         };
         let partitions = new.partitions.max(definition.partitions_needed());
@@ -104,6 +115,7 @@ impl Definition {
             name: new.name.clone(),
             unique: new.unique,
             state,
+            unknown: UnknownFields::default(),
         });
         id
     }
@@ -158,6 +170,8 @@ pub struct IndexDefinition {
     pub unique: bool,
     /// Whether it may be read.
     pub state: IndexState,
+    #[serde(flatten)]
+    pub(crate) unknown: UnknownFields,
 }
 
 /// How far an index is.
@@ -234,6 +248,25 @@ mod tests {
                 "{length}"
             );
         }
+    }
+
+    #[test]
+    fn fields_of_a_newer_version_survive_being_rewritten() {
+        let json = r#"{"storage":8,"version":3,"next_index":2,"next_partition":1,
+            "indexes":[{"id":1,"name":"a","unique":false,"state":"Ready","order":[1,-1]}],
+            "feed":{"images":"both"},"views":null}"#;
+        let mut encoded = BytesMut::new();
+        encoded.put_u32(u32::try_from(json.len()).unwrap());
+        encoded.put_slice(json.as_bytes());
+        let mut definition = Definition::decode(&encoded.freeze()).unwrap();
+        definition.version = 4;
+        let rewritten = definition.encode().unwrap();
+        let text = String::from_utf8_lossy(&rewritten[4..]).into_owned();
+        let rewritten: serde_json::Value = serde_json::from_str(&text).unwrap();
+        assert_eq!(rewritten["version"], 4);
+        assert_eq!(rewritten["feed"]["images"], "both");
+        assert!(rewritten.as_object().unwrap().contains_key("views"));
+        assert_eq!(rewritten["indexes"][0]["order"][1], -1);
     }
 
     #[test]

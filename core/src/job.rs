@@ -11,6 +11,7 @@ use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
 use crate::catalog::Draft;
+use crate::definition::UnknownFields;
 use crate::engine::Scan;
 use crate::error::{Error, Result};
 use crate::key::{self, IndexId, PartitionId, StorageId, system};
@@ -46,6 +47,8 @@ pub struct Job {
     /// The last item key that was worked on.
     #[serde(default)]
     position: Vec<u8>,
+    #[serde(flatten)]
+    unknown: UnknownFields,
 }
 
 /// What a job does.
@@ -77,6 +80,7 @@ impl Job {
             owner: store.instance(),
             lease_until_ms: store.clock().now_ms() + lease_ms(),
             position: Vec::new(),
+            unknown: UnknownFields::default(),
         }
     }
 

@@ -8,6 +8,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::definition::UnknownFields;
 use crate::encoding::{flip_sign, unflip_sign};
 use crate::error::{Error, Result};
 use crate::key::PartitionId;
@@ -23,6 +24,7 @@ pub struct Partition {
     pub last: i64,
     /// Who takes over once a split or merge under way is finished, by first token.
     pub heirs: Vec<Heir>,
+    unknown: UnknownFields,
 }
 
 impl Partition {
@@ -54,6 +56,18 @@ pub(crate) struct PartitionRecord {
     pub(crate) id: PartitionId,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) heirs: Vec<Heir>,
+    #[serde(flatten)]
+    unknown: UnknownFields,
+}
+
+impl PartitionRecord {
+    fn new(id: PartitionId) -> Self {
+        Self {
+            id,
+            heirs: Vec::new(),
+            unknown: UnknownFields::default(),
+        }
+    }
 }
 
 /// All physical partitions of one container, by first token. Never empty, always tiling the ring.
@@ -70,11 +84,7 @@ impl PartitionMap {
             let position = (u128::from(id) << 64) / u128::from(count);
             // The position is below 2^64 because id is below count.
             let position = u64::try_from(position).unwrap_or(u64::MAX);
-            let record = PartitionRecord {
-                id,
-                heirs: Vec::new(),
-            };
-            (unflip_sign(position), record)
+            (unflip_sign(position), PartitionRecord::new(id))
         });
         Self::tile(records.collect())
     }
@@ -102,6 +112,7 @@ impl PartitionMap {
             let record = PartitionRecord {
                 id: partition.id,
                 heirs: partition.heirs.clone(),
+                unknown: partition.unknown.clone(),
             };
             (partition.first, record)
         })
@@ -119,6 +130,7 @@ impl PartitionMap {
             first,
             last,
             heirs: record.heirs,
+            unknown: record.unknown,
         });
         Self {
             partitions: partitions.collect(),
@@ -216,11 +228,7 @@ impl PartitionMap {
             for heir in record.heirs {
                 // Both parents of a merge name the same heir.
                 if records.last().is_none_or(|(_, last)| last.id != heir.id) {
-                    let record = PartitionRecord {
-                        id: heir.id,
-                        heirs: Vec::new(),
-                    };
-                    records.push((heir.first, record));
+                    records.push((heir.first, PartitionRecord::new(heir.id)));
                 }
             }
         }
@@ -369,10 +377,7 @@ mod tests {
 
     #[test]
     fn damaged_records_are_refused() {
-        let record = |id| PartitionRecord {
-            id,
-            heirs: Vec::new(),
-        };
+        let record = PartitionRecord::new;
         for records in [
             vec![],
             vec![(0, record(0))],

@@ -22,7 +22,7 @@ use crate::name::ContainerName;
 use crate::partition_map::PartitionMap;
 use crate::reaper::reap_key;
 use crate::sharing::{join, shared_in};
-use crate::store::Store;
+use crate::store::{Store, check_format};
 use crate::transaction::Transaction;
 
 /// Which container a change is about.
@@ -253,6 +253,7 @@ impl Store {
             loop {
                 let change = store.catalog().begin_change();
                 let mut transaction = store.begin().await?;
+                refuse_other_format(&mut transaction).await?;
                 let snapshot = transaction.snapshot.as_ref();
                 let name = subject.name(store.catalog(), snapshot).await?;
                 let existing = store.catalog().load(snapshot, &name).await?;
@@ -275,6 +276,15 @@ impl Store {
             .await
             .map_err(|error| Error::Internal(error.to_string()))?
     }
+}
+
+/// Refuses to change the catalog once a newer server has changed the format of the data: this one
+/// was started before that.
+async fn refuse_other_format(transaction: &mut Transaction) -> Result<()> {
+    let key = key::system_key(key::system::FORMAT, &[]);
+    let stored = transaction.get(&key).await?;
+    transaction.writes.guard(key);
+    check_format(stored.as_deref().unwrap_or_default())
 }
 
 /// Buffers what turns `existing` into `draft`; no draft means to drop it.

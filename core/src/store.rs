@@ -101,7 +101,7 @@ pub struct Outcome<T> {
 impl Store {
     /// Opens the store on an engine, which it marks with its format or checks against it.
     pub async fn open(engine: Arc<dyn Engine>, options: StoreOptions) -> Result<Self> {
-        check_format(engine.as_ref()).await?;
+        mark_format(engine.as_ref()).await?;
         let shared_engine = engine.capabilities().shared;
         Ok(Self {
             shared: Arc::new(Shared {
@@ -308,18 +308,25 @@ impl<T> Outcome<T> {
     }
 }
 
+/// Refuses data of another format than this code reads and writes.
+pub(crate) fn check_format(stored: &[u8]) -> Result<()> {
+    if stored == FORMAT {
+        return Ok(());
+    }
+    Err(Error::Rejected(format!(
+        "the data has format {}, and this version of tessera reads format {}; \
+         use the version that wrote it, or a newer one",
+        String::from_utf8_lossy(stored),
+        String::from_utf8_lossy(FORMAT),
+    )))
+}
+
 /// Marks an empty engine with our format, and refuses one that was written by a newer version.
-async fn check_format(engine: &dyn Engine) -> Result<()> {
+async fn mark_format(engine: &dyn Engine) -> Result<()> {
     let key = key::system_key(system::FORMAT, &[]);
     let snapshot = engine.snapshot().await?;
     match snapshot.get(&key).await? {
-        Some(format) if format == FORMAT => Ok(()),
-        Some(format) => Err(Error::Rejected(format!(
-            "the data has format {}, and this version of tessera reads format {}; \
-             use the version that wrote it, or a newer one",
-            String::from_utf8_lossy(&format),
-            String::from_utf8_lossy(FORMAT),
-        ))),
+        Some(format) => check_format(&format),
         None => {
             let mut writes = crate::write_set::WriteSet::default();
             writes.put(key, Bytes::from_static(FORMAT));

@@ -8,6 +8,7 @@ use tessera_core::definition::NewContainer;
 use tessera_core::memory::MemoryEngine;
 use tessera_core::name::ContainerName;
 use tessera_core::reading::{PageRequest, Span};
+use tessera_core::write_set::WriteSet;
 use tessera_core::{Error, Store, key};
 
 async fn store_with_c() -> Store {
@@ -212,7 +213,7 @@ async fn everything_is_found_again_by_another_store_on_the_same_engine() {
 async fn data_of_a_newer_format_is_refused() {
     let engine = Arc::new(MemoryEngine::new());
     use tessera_core::engine::Engine;
-    let mut writes = tessera_core::write_set::WriteSet::default();
+    let mut writes = WriteSet::default();
     writes.put(key::system_key(key::system::FORMAT, &[]), "2".into());
     engine
         .snapshot()
@@ -311,5 +312,30 @@ async fn no_container_is_left_in_a_database_that_was_dropped() {
         }
         let left = store.list_containers(API, Some(&database)).await.unwrap();
         assert_eq!(left, [], "round {round}");
+    }
+}
+
+#[tokio::test]
+async fn definitions_stay_as_they_are_once_a_newer_server_changed_the_format() {
+    let store = open_store().await;
+    let new = new_container(vec![], 1);
+    store.create_container(&name("c"), &new).await.unwrap();
+    let mut writes = WriteSet::default();
+    let format = key::system_key(key::system::FORMAT, &[]);
+    writes.put(format, Bytes::from_static(b"2"));
+    let snapshot = store.engine().snapshot().await.unwrap();
+    snapshot.commit(writes).await.unwrap();
+    let refusals = [
+        store.create_container(&name("d"), &new).await.map(|_| ()),
+        store.drop_container(&name("c")).await,
+        store.truncate_container(&name("c")).await.map(|_| ()),
+        store
+            .rename_container(&name("c"), &name("d"))
+            .await
+            .map(|_| ()),
+    ];
+    for refusal in refusals {
+        let refusal = refusal.unwrap_err();
+        assert!(matches!(refusal, Error::Rejected(_)), "{refusal}");
     }
 }
