@@ -21,6 +21,7 @@ mod filters;
 mod folder;
 mod group_queue;
 mod grouping;
+mod large_values;
 mod log_check;
 mod open_error;
 mod options;

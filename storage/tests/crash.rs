@@ -13,6 +13,9 @@ mod full_disk;
 #[path = "crash/kill.rs"]
 mod kill;
 #[cfg(test)]
+#[path = "crash/large_values.rs"]
+mod large_values;
+#[cfg(test)]
 #[path = "crash/log_cut.rs"]
 mod log_cut;
 #[cfg(test)]

@@ -6,6 +6,7 @@ use std::path::Path;
 use rocksdb::{DB, DBRecoveryMode, Options};
 
 use super::folder::{self, FolderLock};
+use super::large_values;
 use super::log_check::{self, LogState};
 use super::open_error::OpenError;
 use super::options::{MemoryShares, database_options};
@@ -27,6 +28,7 @@ impl Database {
         options.set_wal_recovery_mode(recovery_mode(data, &rocks_path)?);
         let database = DB::open(&options, &rocks_path)
             .map_err(|error| OpenError::from_rocks(data, &rocks_path, &error))?;
+        large_values::check(&database, &rocks_path)?;
         Ok(Self {
             database,
             _lock: lock,

@@ -14,6 +14,8 @@ const MEMTABLE_BYTES: usize = 64 << 20;
 const MIN_MEMTABLE_BYTES: usize = 2 << 20;
 const MAX_SUCCESSIVE_MERGES: usize = 16;
 const SMALLEST_MEMORY: usize = 32 << 20;
+/// Values from this size on are kept apart from their keys.
+const LARGE_VALUE_BYTES: u64 = 64 << 10;
 
 /// One memory setting, divided. The parts add up to it; memtables are charged to the cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -96,8 +98,11 @@ fn set_memory_and_files(options: &mut Options, memory: MemoryShares) {
     tables.set_pin_top_level_index_and_filter(true);
     options.set_block_based_table_factory(&tables);
 
-    let manager =
-        WriteBufferManager::new_write_buffer_manager_with_cache(memory.memtables, false, cache);
+    let manager = WriteBufferManager::new_write_buffer_manager_with_cache(
+        memory.memtables,
+        false,
+        cache.clone(),
+    );
     options.set_write_buffer_manager(&manager);
     options.set_write_buffer_size((memory.memtables / 2).clamp(MIN_MEMTABLE_BYTES, MEMTABLE_BYTES));
     options.set_max_write_buffer_number(4);
@@ -111,8 +116,21 @@ fn set_memory_and_files(options: &mut Options, memory: MemoryShares) {
     options.set_max_background_jobs(4);
     options.set_bytes_per_sync(1 << 20);
     options.set_max_open_files(max_open_files());
+    set_large_values(options, &cache);
     // Expired items and dropped containers leave runs of deletions that scans would wade through.
     options.add_compact_on_deletion_collector_factory(1_024, 512, 0.5);
+}
+
+/// Large values lie in files of their own, where compaction leaves them until a part of the file is
+/// garbage. In the tables a document of 16 MB would be rewritten with its neighbours at every level.
+fn set_large_values(options: &mut Options, cache: &Cache) {
+    options.set_enable_blob_files(true);
+    options.set_min_blob_size(LARGE_VALUE_BYTES);
+    options.set_blob_file_size(256 << 20);
+    options.set_blob_compression_type(DBCompressionType::Lz4);
+    options.set_enable_blob_gc(true);
+    options.set_blob_gc_age_cutoff(0.5);
+    options.set_blob_cache(cache);
 }
 
 /// Half of what the process may open, because the other half belongs to connections.
