@@ -25,6 +25,9 @@ const ROUND: Duration = Duration::from_secs(1);
 /// How often it looks at what it has passed already.
 const FULL_LOOK_INTERVAL: Duration = Duration::from_secs(60);
 
+/// After so many such intervals without a request a container is forgotten: an hour.
+const IDLE_ROUNDS: u8 = 60;
+
 /// The background of a store, running until stopped or dropped.
 pub struct Background {
     stop: watch::Sender<bool>,
@@ -43,6 +46,7 @@ impl Background {
                     reap(&store),
                     split_by_size(&store),
                     resume_jobs(&store),
+                    forget_idle(&store),
                     listen(&store),
                 );
             };
@@ -133,6 +137,14 @@ async fn resume_jobs(store: &Store) {
             Err(error) => tracing::warn!(%error, "jobs cannot be read"),
         }
         rounds.next().await;
+    }
+}
+
+/// Lets go of the definitions and the heat of containers that nobody uses.
+async fn forget_idle(store: &Store) {
+    loop {
+        tokio::time::sleep(FULL_LOOK_INTERVAL).await;
+        store.catalog().forget_idle(IDLE_ROUNDS);
     }
 }
 

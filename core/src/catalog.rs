@@ -11,7 +11,7 @@ use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use bytes::{BufMut, Bytes, BytesMut};
 
-use crate::container::Container;
+use crate::container::{Container, Usage};
 use crate::definition::Definition;
 use crate::encoding::take_u64;
 use crate::engine::{Scan, Snapshot};
@@ -47,6 +47,8 @@ pub(crate) struct Draft {
 struct Cache {
     /// Asked for by every request: hashed quickly, and still in no way that a client could foresee.
     containers: HashMap<ContainerName, Arc<Container>, ahash::RandomState>,
+    /// The same by storage, which is what other servers announce.
+    names: HashMap<StorageId, ContainerName>,
     /// Storages whose definition another server is said to have changed: checking the cached one
     /// would be in vain.
     outdated: HashSet<StorageId>,
@@ -62,6 +64,31 @@ impl Cache {
         let container = self.containers.get(name)?;
         let is_outdated = self.outdated.contains(&container.storage());
         (!is_outdated).then(|| Arc::clone(container))
+    }
+
+    fn insert(&mut self, container: Arc<Container>) {
+        self.names
+            .insert(container.storage(), container.name.clone());
+        let replaced = self.containers.insert(container.name.clone(), container);
+        self.forget_storage(replaced);
+    }
+
+    fn remove(&mut self, name: &ContainerName) {
+        let removed = self.containers.remove(name);
+        self.forget_storage(removed);
+    }
+
+    /// Forgets where a container's data lay, unless that is cached for another version of it.
+    fn forget_storage(&mut self, gone: Option<Arc<Container>>) {
+        let Some(storage) = gone.map(|gone| gone.storage()) else {
+            return;
+        };
+        let name = self.names.get(&storage);
+        let current = name.and_then(|name| self.containers.get(name));
+        if current.is_none_or(|current| current.storage() != storage) {
+            self.names.remove(&storage);
+            self.outdated.remove(&storage);
+        }
     }
 }
 
@@ -87,6 +114,7 @@ impl Catalog {
             return None;
         }
         let container = cache.containers.get(name)?;
+        container.usage.note();
         (container.as_of <= version).then(|| Arc::clone(container))
     }
 
@@ -100,6 +128,7 @@ impl Catalog {
         if let Some(container) = cached
             && self.is_in_force(snapshot, &container).await?
         {
+            container.usage.note();
             return Ok(Some(container));
         }
         let loaded = self.load(snapshot, name).await?;
@@ -197,6 +226,7 @@ impl Catalog {
                 shadow,
                 model: Arc::clone(&model),
                 as_of,
+                usage: Usage::default(),
             })
         };
         let shadow = draft
@@ -222,9 +252,7 @@ impl Catalog {
         let mut cache = self.write();
         if cache.changes_under_way == 0 && container.as_of >= cache.last_change {
             cache.outdated.remove(&container.storage());
-            cache
-                .containers
-                .insert(container.name.clone(), Arc::clone(container));
+            cache.insert(Arc::clone(container));
         }
     }
 
@@ -232,8 +260,23 @@ impl Catalog {
     pub(crate) fn outdate(&self, storage: StorageId) {
         let mut cache = self.write();
         // Only what is cached can be out of date, so that this does not grow for ever.
-        if cache.containers.values().any(|it| it.storage() == storage) {
+        if cache.names.contains_key(&storage) {
             cache.outdated.insert(storage);
+        }
+    }
+
+    /// Forgets containers that no request asked for during so many rounds, of which this is the end
+    /// of one. They are read again when they are needed.
+    pub(crate) fn forget_idle(&self, rounds: u8) {
+        let mut cache = self.write();
+        let idle = |container: &&Arc<Container>| {
+            let is_idle = container.usage.end_round() >= rounds;
+            is_idle && Arc::strong_count(container) == 1
+        };
+        let forgotten = cache.containers.values().filter(idle);
+        let forgotten: Vec<_> = forgotten.map(|it| it.name.clone()).collect();
+        for name in forgotten {
+            cache.remove(&name);
         }
     }
 
@@ -275,12 +318,12 @@ impl ChangeUnderWay {
             .get(changed)
             .is_some_and(|cached| cached.as_of < committed_at)
         {
-            cache.containers.remove(changed);
+            cache.remove(changed);
         }
         if committed_at >= cache.last_change {
             cache.last_change = committed_at;
             if let Some(container) = now {
-                cache.containers.insert(container.name.clone(), container);
+                cache.insert(container);
             }
         }
     }
@@ -334,5 +377,74 @@ async fn load_partitions(snapshot: &dyn Snapshot, storage: StorageId) -> Result<
             Some((last, _)) if page.more => scan = scan.after(last),
             _ => return PartitionMap::from_records(records),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::definition::NewContainer;
+    use crate::memory::MemoryEngine;
+    use crate::store::{Store, StoreOptions};
+
+    async fn store_with(containers: &[&str]) -> Store {
+        let engine = Arc::new(MemoryEngine::new());
+        let store = Store::open(engine, StoreOptions::default()).await.unwrap();
+        for name in containers {
+            let name = ContainerName::new("test", "db", *name);
+            let new = NewContainer::default();
+            store.create_container(&name, &new).await.unwrap();
+        }
+        store
+    }
+
+    fn cached(store: &Store) -> Vec<String> {
+        let cache = store.catalog().read();
+        assert_eq!(cache.names.len(), cache.containers.len());
+        let mut names: Vec<_> = cache
+            .names
+            .values()
+            .map(|it| it.container.clone())
+            .collect();
+        names.sort();
+        names
+    }
+
+    #[tokio::test]
+    async fn what_nobody_uses_is_forgotten_and_read_again_when_it_is_needed() {
+        let store = store_with(&["used", "idle", "held"]).await;
+        let name = |name| ContainerName::new("test", "db", name);
+        let held = store.begin().await.unwrap().container(&name("held")).await;
+        for _ in 0..4 {
+            let mut transaction = store.begin().await.unwrap();
+            transaction.container(&name("used")).await.unwrap();
+            drop(transaction);
+            store.catalog().forget_idle(3);
+        }
+        assert_eq!(cached(&store), ["held", "used"]);
+        drop(held);
+        store.catalog().forget_idle(3);
+        assert_eq!(cached(&store), ["used"]);
+        let mut transaction = store.begin().await.unwrap();
+        transaction.container(&name("idle")).await.unwrap();
+        assert_eq!(cached(&store), ["idle", "used"]);
+    }
+
+    #[tokio::test]
+    async fn storages_of_the_cache_follow_renames_truncates_and_drops() {
+        let store = store_with(&["a", "b", "c"]).await;
+        let name = |name| ContainerName::new("test", "db", name);
+        store.truncate_container(&name("a")).await.unwrap();
+        store
+            .rename_container(&name("b"), &name("d"))
+            .await
+            .unwrap();
+        store.drop_container(&name("c")).await.unwrap();
+        assert_eq!(cached(&store), ["a", "d"]);
+        store
+            .rename_container(&name("a"), &name("c"))
+            .await
+            .unwrap();
+        assert_eq!(cached(&store), ["c", "d"]);
     }
 }

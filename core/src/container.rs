@@ -2,6 +2,7 @@
 //! model.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 
 use crate::budget::Budget;
 use crate::definition::Definition;
@@ -31,6 +32,34 @@ pub struct Container {
     pub(crate) is_bookkeeping: bool,
     /// An engine version at which this definition was in force.
     pub(crate) as_of: u64,
+    pub(crate) usage: Usage,
+}
+
+/// Whether a container is in use, so that one that is not can be forgotten.
+#[derive(Debug, Default)]
+pub(crate) struct Usage {
+    used: AtomicBool,
+    idle_rounds: AtomicU8,
+}
+
+impl Usage {
+    /// Notes that a request asked for it.
+    pub(crate) fn note(&self) {
+        // Looked at first: most requests find it noted, and then share the line without writing it.
+        if !self.used.load(Ordering::Relaxed) {
+            self.used.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// Ends a round; answers for how many in a row nobody asked for it.
+    pub(crate) fn end_round(&self) -> u8 {
+        let idle = match self.used.swap(false, Ordering::Relaxed) {
+            true => 0,
+            false => self.idle_rounds.load(Ordering::Relaxed).saturating_add(1),
+        };
+        self.idle_rounds.store(idle, Ordering::Relaxed);
+        idle
+    }
 }
 
 impl Container {
