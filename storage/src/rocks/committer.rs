@@ -17,6 +17,7 @@ use super::database::Database;
 use super::filters::Filters;
 use super::group_queue::GroupReceiver;
 use super::shared::Shared;
+use super::synced_mark::SyncedMark;
 use crate::Durability;
 
 /// Longest time that an answered commit stays unsynced under [`Durability::Periodic`].
@@ -84,17 +85,30 @@ pub(super) struct Committer {
     unsynced_since: Option<Instant>,
     /// Everything up to this sequence number of RocksDB is synced.
     synced_sequence: u64,
+    mark: SyncedMark,
+}
+
+/// What the commit thread writes to.
+pub(super) struct Target {
+    pub(super) database: Arc<Database>,
+    pub(super) filters: Filters,
+    pub(super) mark: SyncedMark,
 }
 
 impl Committer {
     pub(super) fn new(
-        (database, filters): (Arc<Database>, Filters),
+        target: Target,
         shared: Arc<Shared>,
         queue: GroupReceiver<Message>,
         recent: RecentCommits,
         durability: Durability,
     ) -> Self {
         let version = shared.committed_version();
+        let Target {
+            database,
+            filters,
+            mark,
+        } = target;
         // Opening writes out and syncs what the log held.
         let synced_sequence = database.latest_sequence_number();
         Self {
@@ -107,6 +121,7 @@ impl Committer {
             durability,
             unsynced_since: None,
             synced_sequence,
+            mark,
         }
     }
 
@@ -123,6 +138,7 @@ impl Committer {
         if self.unsynced_since.is_some() {
             self.sync();
         }
+        self.mark.keep();
     }
 
     fn wait(&mut self) -> Result<Message, RecvTimeoutError> {
@@ -246,5 +262,6 @@ impl Committer {
         self.unsynced_since = None;
         // No one else writes, so this is the last of what was just synced.
         self.synced_sequence = self.database.latest_sequence_number();
+        self.mark.note(self.synced_sequence);
     }
 }

@@ -1,5 +1,7 @@
 //! How RocksDB is set up, and how one memory setting is divided.
 
+use std::path::Path;
+
 use rocksdb::{
     BlockBasedIndexType, BlockBasedOptions, Cache, DBCompressionType, LogLevel, MergeOperands,
     Options, WriteBufferManager,
@@ -50,6 +52,14 @@ pub(super) fn database_options(memory: MemoryShares, create: bool) -> Options {
     options.set_merge_operator_associative("tessera.tally", add_tallies);
     // A tally that every write adds to would otherwise be read through thousands of operands.
     options.set_max_successive_merges(MAX_SUCCESSIVE_MERGES);
+    options
+}
+
+/// Options to look at what the manifest says, and at no log: they are looked for in `without_logs`.
+pub(super) fn manifest_options(without_logs: &Path) -> Options {
+    let mut options = database_options(MemoryShares::of(SMALLEST_MEMORY), false);
+    options.set_track_and_verify_wals_in_manifest(false);
+    options.set_wal_dir(without_logs);
     options
 }
 
