@@ -19,6 +19,7 @@ mod crc32c;
 mod database;
 mod filters;
 mod folder;
+mod free_space;
 mod group_queue;
 mod grouping;
 mod large_values;
@@ -28,6 +29,7 @@ mod options;
 mod page;
 mod shared;
 mod snapshot;
+mod synced_mark;
 mod view;
 
 use std::path::Path;
@@ -42,16 +44,18 @@ use tessera_core::engine::{
 };
 use tessera_core::recent_commits::RecentCommits;
 
-use self::committer::Committer;
+use self::committer::{Committer, Target};
 use self::database::Database;
 pub use self::database::rocks_options;
 use self::filters::Filters;
+use self::free_space::FreeSpace;
 pub use self::group_queue::{GroupReceiver, GroupSender, group_queue};
 pub use self::open_error::OpenError;
 use self::options::MemoryShares;
 use self::page::PageBuilder;
 use self::shared::{Shared, read_error};
 use self::snapshot::{RocksSnapshot, blocking};
+use self::synced_mark::SyncedMark;
 use self::view::{Reach, View};
 use crate::Durability;
 
@@ -83,7 +87,8 @@ impl RocksEngine {
         memory_bytes: usize,
     ) -> Result<Self, OpenError> {
         let memory = MemoryShares::of(memory_bytes);
-        let database = Arc::new(Database::open(data, memory)?);
+        let (database, mark) = Database::open(data, memory)?;
+        let database = Arc::new(database);
         // Version 0 would mean that a snapshot cannot tell its version.
         let version = database.latest_sequence_number().max(1);
         let (sender, receiver) = group_queue();
@@ -91,8 +96,13 @@ impl RocksEngine {
         let shared = Arc::new(shared);
         let recent = RecentCommits::new(version, memory.recent_commits);
         let filters = Filters::new(&database, memory.cache);
-        let writing = (database, filters);
-        let committer = Committer::new(writing, Arc::clone(&shared), receiver, recent, durability);
+        let target = Target {
+            database,
+            filters,
+            mark,
+            space: FreeSpace::of(data, memory.memtables),
+        };
+        let committer = Committer::new(target, Arc::clone(&shared), receiver, recent, durability);
         let commit_thread = thread::Builder::new()
             .name("tessera-commit".to_owned())
             .spawn(|| committer.run())
@@ -190,10 +200,14 @@ fn write_checkpoint(database: &DB, path: &Path) -> EngineResult<()> {
             path.display()
         ))
     };
-    std::fs::create_dir(path).map_err(cannot)?;
+    folder::create_private_folder(path).map_err(cannot)?;
+    // The checkpoint holds at least what is there now.
+    let sequence = database.latest_sequence_number();
     Checkpoint::new(database)
         .and_then(|checkpoint| checkpoint.create_checkpoint(folder::rocks_path(path)))
         .map_err(|error| read_error(&error))?;
+    folder::narrow(&folder::rocks_path(path));
+    SyncedMark::create(path, sequence).map_err(cannot)?;
     // Last, because a copy without it does not open.
     folder::write_format(path).map_err(cannot)?;
     folder::sync_parent(path).map_err(cannot)

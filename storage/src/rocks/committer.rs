@@ -15,8 +15,10 @@ use super::answers::{Answers, Waiting};
 use super::batch::Batch;
 use super::database::Database;
 use super::filters::Filters;
+use super::free_space::FreeSpace;
 use super::group_queue::GroupReceiver;
 use super::shared::Shared;
+use super::synced_mark::SyncedMark;
 use crate::Durability;
 
 /// Longest time that an answered commit stays unsynced under [`Durability::Periodic`].
@@ -84,17 +86,33 @@ pub(super) struct Committer {
     unsynced_since: Option<Instant>,
     /// Everything up to this sequence number of RocksDB is synced.
     synced_sequence: u64,
+    mark: SyncedMark,
+    space: FreeSpace,
+}
+
+/// What the commit thread writes to.
+pub(super) struct Target {
+    pub(super) database: Arc<Database>,
+    pub(super) filters: Filters,
+    pub(super) mark: SyncedMark,
+    pub(super) space: FreeSpace,
 }
 
 impl Committer {
     pub(super) fn new(
-        (database, filters): (Arc<Database>, Filters),
+        target: Target,
         shared: Arc<Shared>,
         queue: GroupReceiver<Message>,
         recent: RecentCommits,
         durability: Durability,
     ) -> Self {
         let version = shared.committed_version();
+        let Target {
+            database,
+            filters,
+            mark,
+            space,
+        } = target;
         // Opening writes out and syncs what the log held.
         let synced_sequence = database.latest_sequence_number();
         Self {
@@ -107,6 +125,8 @@ impl Committer {
             durability,
             unsynced_since: None,
             synced_sequence,
+            mark,
+            space,
         }
     }
 
@@ -123,6 +143,7 @@ impl Committer {
         if self.unsynced_since.is_some() {
             self.sync();
         }
+        self.mark.keep();
     }
 
     fn wait(&mut self) -> Result<Message, RecvTimeoutError> {
@@ -149,6 +170,7 @@ impl Committer {
 
     fn commit(&mut self, commits: Vec<Commit>, bytes: usize) {
         let start = Instant::now();
+        self.space.look();
         let next_version = self.version + 1;
         let mut batch = Batch::new(self.synced_sequence, bytes);
         let outcomes: Vec<EngineResult<CommitOutcome>> = commits
@@ -163,7 +185,7 @@ impl Committer {
             if self.unsynced_since.is_some() {
                 self.sync();
             }
-            self.shared.failure().map_or(Ok(()), Err)
+            self.refusal().map_or(Ok(()), Err)
         } else {
             Ok(())
         };
@@ -202,9 +224,19 @@ impl Committer {
         if writes.is_empty() {
             return Ok(CommitOutcome::Done(self.version));
         }
+        if let Some(refusal) = self.space.refusal_of(writes) {
+            return Err(refusal);
+        }
         self.recent.record(version, writes);
         batch.apply(writes);
         Ok(CommitOutcome::Done(version))
+    }
+
+    /// Why the engine takes no writes, or only some.
+    fn refusal(&self) -> Option<EngineError> {
+        let is_low = self.space.is_low();
+        let failure = self.shared.failure();
+        failure.or_else(|| is_low.then(|| self.space.refusal()))
     }
 
     /// Writes the batch. After a failure RocksDB has not shown the batch to anyone, but it may be
@@ -250,5 +282,6 @@ impl Committer {
         self.unsynced_since = None;
         // No one else writes, so this is the last of what was just synced.
         self.synced_sequence = self.database.latest_sequence_number();
+        self.mark.note(self.synced_sequence);
     }
 }

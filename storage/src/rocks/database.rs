@@ -7,9 +7,10 @@ use rocksdb::{DB, DBRecoveryMode, Options};
 
 use super::folder::{self, FolderLock};
 use super::large_values;
-use super::log_check::{self, LogState};
+use super::log_check::{self, LogState, Logs};
 use super::open_error::OpenError;
-use super::options::{MemoryShares, database_options};
+use super::options::{MemoryShares, database_options, manifest_options};
+use super::synced_mark::SyncedMark;
 
 /// An open database. The folder is free for others when this is dropped, not before.
 pub(super) struct Database {
@@ -19,20 +20,30 @@ pub(super) struct Database {
 }
 
 impl Database {
-    /// Opens or creates the database in the data folder `data`.
-    pub(super) fn open(data: &Path, memory: MemoryShares) -> Result<Self, OpenError> {
+    /// Opens or creates the database in the data folder `data`, and the mark of what is synced.
+    pub(super) fn open(data: &Path, memory: MemoryShares) -> Result<(Self, SyncedMark), OpenError> {
         let lock = FolderLock::take(data)?;
         let is_new = folder::prepare(data)?;
         let rocks_path = folder::rocks_path(data);
+        let cannot = |error: std::io::Error| OpenError::from_io(data, &error);
+        let logs = log_check::check_logs(&rocks_path).map_err(cannot)?;
+        if !is_new && let Some(synced) = SyncedMark::read(data).map_err(cannot)? {
+            check_nothing_missing(data, &logs, synced)?;
+        }
         let mut options = database_options(memory, is_new);
-        options.set_wal_recovery_mode(recovery_mode(data, &rocks_path)?);
+        options.set_wal_recovery_mode(recovery_mode(data, logs.state)?);
         let database = DB::open(&options, &rocks_path)
             .map_err(|error| OpenError::from_rocks(data, &rocks_path, &error))?;
         large_values::check(&database, &rocks_path)?;
-        Ok(Self {
+        // Opening writes out and syncs what the log held.
+        let sequence = database.latest_sequence_number();
+        let mark = SyncedMark::create(data, sequence).map_err(cannot)?;
+        folder::finish(data).map_err(cannot)?;
+        let database = Self {
             database,
             _lock: lock,
-        })
+        };
+        Ok((database, mark))
     }
 }
 
@@ -49,12 +60,45 @@ pub fn rocks_options(memory_bytes: usize) -> Options {
     database_options(MemoryShares::of(memory_bytes), true)
 }
 
+/// Refuses data of which something is gone that had been synced. The logs have the newest writes;
+/// what they no longer have is in table files, up to the sequence number that the manifest states.
+fn check_nothing_missing(data: &Path, logs: &Logs, synced: u64) -> Result<(), OpenError> {
+    let in_logs = logs.last_sequence.unwrap_or(0);
+    // Damage inside a log is named better by who found it.
+    if in_logs >= synced || matches!(logs.state, LogState::Damaged { .. }) {
+        return Ok(());
+    }
+    let rocks_path = folder::rocks_path(data);
+    // No log lies in the data folder itself, so none is read.
+    let manifest = DB::open_for_read_only(&manifest_options(data), &rocks_path, false)
+        .map_err(|error| OpenError::from_rocks(data, &rocks_path, &error))?;
+    let found = manifest.latest_sequence_number().max(in_logs);
+    if found >= synced {
+        return Ok(());
+    }
+    let mark = SyncedMark::path(data);
+    let (file, what) = match &logs.state {
+        LogState::Torn { file, .. } => (file.clone(), "the end of the log is"),
+        LogState::Whole | LogState::Damaged { .. } => match &logs.newest {
+            Some(newest) => (newest.clone(), "the end of the log, or a newer log, is"),
+            None => (rocks_path, "the log is"),
+        },
+    };
+    let cause = format!(
+        "{what} missing: the last {} of {synced} acknowledged writes; deleting {} opens what is \
+         left",
+        synced - found,
+        mark.display()
+    );
+    Err(OpenError::Damaged { file, cause })
+}
+
 /// How RocksDB is to read its logs. A torn end is left out; anything else that is wrong with a log
 /// is an error. Point-in-time recovery, RocksDB's default, would always start up without what is
 /// behind a bad spot, acknowledged or not, and say nothing: it is right only where the end is torn.
-fn recovery_mode(data: &Path, rocks_path: &Path) -> Result<DBRecoveryMode, OpenError> {
+fn recovery_mode(data: &Path, state: LogState) -> Result<DBRecoveryMode, OpenError> {
     let cannot = |error: std::io::Error| OpenError::from_io(data, &error);
-    match log_check::check_logs(rocks_path).map_err(cannot)? {
+    match state {
         LogState::Whole => Ok(DBRecoveryMode::TolerateCorruptedTailRecords),
         LogState::Torn {
             file,

@@ -2,13 +2,19 @@
 //! it.
 //!
 //! ```text
-//! <data>/format       one line, "tessera rocks 1"; written before anything else
+//! <data>/format       one line, "tessera rocks 1"; written before the data
+//! <data>/new          there until the database was made: nothing that is missing is a loss yet
 //! <data>/lock         locked while the folder is open; holds the number of that process
+//! <data>/synced       how far the log was synced: see `synced_mark`
 //! <data>/rocks/       RocksDB
 //! ```
+//!
+//! All of it is for the owner alone, whatever the process's umask says: password verifiers lie in
+//! it as well.
 
-use std::fs::{self, File, OpenOptions, TryLockError};
+use std::fs::{self, DirBuilder, File, OpenOptions, Permissions, TryLockError};
 use std::io::{self, Write as _};
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
 use super::open_error::{OpenError, is_database_file};
@@ -16,6 +22,10 @@ use super::open_error::{OpenError, is_database_file};
 /// The newest layout this program reads and the one it writes.
 const FORMAT: u32 = 1;
 const FORMAT_LINE_START: &str = "tessera rocks ";
+
+/// The mode of every file in a data folder.
+pub(super) const PRIVATE_FILE: u32 = 0o600;
+const PRIVATE_FOLDER: u32 = 0o700;
 
 /// Where RocksDB's files lie.
 pub(super) fn rocks_path(data: &Path) -> PathBuf {
@@ -25,7 +35,16 @@ pub(super) fn rocks_path(data: &Path) -> PathBuf {
 /// Holds a data folder for this process. RocksDB has a lock too, but takes it only after we looked
 /// at its logs, which nobody may be writing then.
 pub(super) struct FolderLock {
-    _file: File,
+    file: File,
+}
+
+impl Drop for FolderLock {
+    fn drop(&mut self) {
+        // Closing the file alone would leave it locked while another thread starts a program: until
+        // that is running, its process has a copy of every open file, and with it the lock.
+        // An error means that it is not locked.
+        let _unlocked = self.file.unlock().is_ok();
+    }
 }
 
 impl FolderLock {
@@ -37,6 +56,7 @@ impl FolderLock {
             .read(true)
             .write(true)
             .create(true)
+            .mode(PRIVATE_FILE)
             .clone();
         let mut file = options.open(lock_path(data)).map_err(cannot)?;
         match file.try_lock() {
@@ -51,7 +71,7 @@ impl FolderLock {
         }
         file.set_len(0).map_err(cannot)?;
         writeln!(file, "{}", std::process::id()).map_err(cannot)?;
-        Ok(Self { _file: file })
+        Ok(Self { file })
     }
 }
 
@@ -61,17 +81,52 @@ pub(super) fn prepare(data: &Path) -> Result<bool, OpenError> {
     let rocks = rocks_path(data);
     let has_data = has_database_files(&rocks)?;
     check_format(data, has_data)?;
-    create_folder(&rocks)?;
-    // RocksDB would start an empty database beside the files and delete them as obsolete.
     let has_current = fs::exists(rocks.join("CURRENT")).unwrap_or(true);
-    if has_data && !has_current {
-        let cause = "the file is missing though the data is there".to_owned();
-        return Err(OpenError::Damaged {
-            file: rocks.join("CURRENT"),
-            cause,
-        });
+    if !has_current && !is_unfinished(data) {
+        // RocksDB would start an empty database, beside files that it deletes as obsolete.
+        return Err(missing(data, has_data));
     }
-    Ok(!has_data)
+    create_folder(&rocks)?;
+    narrow(data);
+    narrow(&rocks);
+    Ok(!has_current)
+}
+
+/// Notes that the database was made: from here on it is an error if it is not there.
+pub(super) fn finish(data: &Path) -> io::Result<()> {
+    match fs::remove_file(new_path(data)) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => sync_folder(data),
+    }
+}
+
+/// Takes from everyone but the owner what a folder and the files in it allow them. What cannot be
+/// changed belongs to another user, who is told about.
+pub(super) fn narrow(folder: &Path) {
+    let mut first_failure = None;
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    let paths = entries.map(|entry| (entry.path(), PRIVATE_FILE));
+    let folder_itself = (folder.to_owned(), PRIVATE_FOLDER);
+    for (path, private) in std::iter::once(folder_itself).chain(paths) {
+        // Links lead elsewhere, and a file may vanish meanwhile.
+        let Ok(metadata) = path.symlink_metadata() else {
+            continue;
+        };
+        let is_ours = private == PRIVATE_FOLDER || metadata.is_file();
+        if !is_ours || metadata.permissions().mode() & 0o077 == 0 {
+            continue;
+        }
+        if let Err(error) = fs::set_permissions(&path, Permissions::from_mode(private)) {
+            first_failure.get_or_insert((path, error));
+        }
+    }
+    if let Some((path, error)) = first_failure {
+        tracing::warn!(
+            path = %path.display(), %error,
+            "other users may be able to read the data, and this cannot be changed: run the server \
+             as the owner of the folder, or have the owner run chmod -R go= on it"
+        );
+    }
 }
 
 /// Who has `data` open, as far as its lock file tells.
@@ -89,11 +144,23 @@ pub(super) fn holder(data: &Path) -> String {
 /// Writes the format line into a folder that has none, durably.
 pub(super) fn write_format(data: &Path) -> io::Result<()> {
     let draft = data.join("format.new");
-    let mut file = File::create(&draft)?;
+    let mut file = create_file(&draft)?;
     writeln!(file, "{FORMAT_LINE_START}{FORMAT}")?;
     file.sync_all()?;
     fs::rename(&draft, data.join("format"))?;
     sync_folder(data)
+}
+
+/// Makes a file, or empties one, that is for the owner alone.
+pub(super) fn create_file(path: &Path) -> io::Result<File> {
+    let mut options = OpenOptions::new();
+    options.write(true).create(true).truncate(true);
+    options.mode(PRIVATE_FILE).open(path)
+}
+
+/// Makes a folder that is for the owner alone.
+pub(super) fn create_private_folder(path: &Path) -> io::Result<()> {
+    DirBuilder::new().mode(PRIVATE_FOLDER).create(path)
 }
 
 /// Makes the entries of a folder durable.
@@ -114,8 +181,36 @@ fn lock_path(data: &Path) -> PathBuf {
     data.join("lock")
 }
 
+fn new_path(data: &Path) -> PathBuf {
+    data.join("new")
+}
+
+/// Whether the making of the database was begun and not ended.
+fn is_unfinished(data: &Path) -> bool {
+    fs::exists(new_path(data)).unwrap_or(false)
+}
+
+/// What is missing of a database that was made.
+fn missing(data: &Path, has_data: bool) -> OpenError {
+    let rocks = rocks_path(data);
+    let cause = if has_data {
+        "the file is missing though the data is there"
+    } else {
+        "the database is missing, though the file format beside it says that it was made here"
+    };
+    let file = if rocks.is_dir() {
+        rocks.join("CURRENT")
+    } else {
+        rocks
+    };
+    OpenError::Damaged {
+        file,
+        cause: cause.to_owned(),
+    }
+}
+
 fn create_folder(path: &Path) -> Result<(), OpenError> {
-    match fs::create_dir(path) {
+    match create_private_folder(path) {
         Ok(()) => sync_parent(path).map_err(|error| OpenError::from_io(path, &error)),
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
             if path.is_dir() {
@@ -154,7 +249,9 @@ fn check_format(data: &Path, has_data: bool) -> Result<(), OpenError> {
     let text = match fs::read_to_string(&file) {
         Ok(text) => text,
         Err(error) if error.kind() == io::ErrorKind::NotFound && !has_data => {
-            return write_format(data).map_err(|error| OpenError::from_io(data, &error));
+            let begun = create_file(&new_path(data)).and_then(|file| file.sync_all());
+            let begun = begun.and_then(|()| write_format(data));
+            return begun.map_err(|error| OpenError::from_io(data, &error));
         }
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
             return Err(damaged("the file is missing though the data is there"));

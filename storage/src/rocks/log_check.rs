@@ -8,6 +8,8 @@
 //! number up to which the log was synced when the batch was written: if a batch behind the bad spot
 //! says that the spot was synced before, it is damage.
 //!
+//! What is missing at the very end of the logs, no batch behind it can tell: `synced_mark` does.
+//!
 //! Nothing is ever deleted: where whole batches follow a torn spot, which RocksDB might take for
 //! the continuation, the log is replaced by its good beginning and kept aside under another name.
 //!
@@ -21,7 +23,7 @@ use std::path::{Path, PathBuf};
 use bytes::Buf as _;
 
 use super::crc32c::masked_crc32c;
-use super::folder::sync_folder;
+use super::folder::{create_file, sync_folder};
 
 const BLOCK_BYTES: usize = 32 << 10;
 const HEADER_BYTES: usize = 7;
@@ -59,13 +61,27 @@ pub(super) enum LogState {
     },
 }
 
+/// What was found in the logs.
+pub(super) struct Logs {
+    pub(super) state: LogState,
+    /// The sequence number of the last write before the first bad spot, if there is one.
+    pub(super) last_sequence: Option<u64>,
+    /// The newest log, if there is one.
+    pub(super) newest: Option<PathBuf>,
+}
+
 /// Reads all logs in the folder.
-pub(super) fn check_logs(rocks_path: &Path) -> io::Result<LogState> {
+pub(super) fn check_logs(rocks_path: &Path) -> io::Result<Logs> {
     let mut scanner = Scanner::default();
-    for file in logs(rocks_path)? {
-        scanner.read(&file)?;
+    let mut files = logs(rocks_path)?;
+    for file in &files {
+        scanner.read(file)?;
     }
-    Ok(scanner.finish())
+    Ok(Logs {
+        last_sequence: scanner.last_sequence,
+        state: scanner.finish(),
+        newest: files.pop(),
+    })
 }
 
 /// Leaves of the logs what comes before `offset` in `file`. The rest is kept in `aside`.
@@ -80,7 +96,7 @@ pub(super) fn cut_torn_log(file: &Path, offset: u64, aside: &Path) -> io::Result
         let kept = aside.join(format!("torn-{}", name.to_string_lossy()));
         if log == file {
             let draft = log.with_extension("draft");
-            let mut good = File::create(&draft)?;
+            let mut good = create_file(&draft)?;
             io::copy(&mut File::open(&log)?.take(offset), &mut good)?;
             good.sync_all()?;
             // A second name first, so that there is no moment without the log.

@@ -1,5 +1,7 @@
 //! How RocksDB is set up, and how one memory setting is divided.
 
+use std::path::Path;
+
 use rocksdb::compaction_filter::Decision as CompactionDecision;
 use rocksdb::{
     BlockBasedIndexType, BlockBasedOptions, Cache, DBCompressionType, LogLevel, MergeOperands,
@@ -55,6 +57,14 @@ pub(super) fn database_options(memory: MemoryShares, create: bool) -> Options {
     // A tally that every write adds to would otherwise be read through thousands of operands.
     options.set_max_successive_merges(MAX_SUCCESSIVE_MERGES);
     options.set_compaction_filter("tessera.tally", drop_empty_tally);
+    options
+}
+
+/// Options to look at what the manifest says, and at no log: they are looked for in `without_logs`.
+pub(super) fn manifest_options(without_logs: &Path) -> Options {
+    let mut options = database_options(MemoryShares::of(SMALLEST_MEMORY), false);
+    options.set_track_and_verify_wals_in_manifest(false);
+    options.set_wal_dir(without_logs);
     options
 }
 

@@ -162,6 +162,158 @@ fn a_missing_current_file_does_not_start_an_empty_database() {
 }
 
 #[test]
+fn a_missing_database_does_not_become_an_empty_one() {
+    let remove_all = |folder: &Path, keep: fn(&str) -> bool| {
+        for entry in fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            if !keep(path.file_name().unwrap().to_str().unwrap()) {
+                fs::remove_file(path).unwrap();
+            }
+        }
+    };
+    let keeps: [fn(&str) -> bool; 4] = [
+        |_| false,
+        |name| name.ends_with(".log"),
+        |name| name.starts_with("LOG") || name == "LOCK" || name == "IDENTITY",
+        |name| name.starts_with("OPTIONS"),
+    ];
+    for keep in keeps {
+        let (_folder, data) = filled_folder();
+        remove_all(&data.join("rocks"), keep);
+        let current = data.join("rocks/CURRENT");
+        assert!(matches!(
+            refuses(&data, &current),
+            OpenError::Damaged { .. }
+        ));
+    }
+    let (_folder, data) = filled_folder();
+    fs::remove_dir_all(data.join("rocks")).unwrap();
+    let error = refuses(&data, &data.join("rocks"));
+    assert!(matches!(error, OpenError::Damaged { .. }), "{error}");
+    assert!(!data.join("rocks").exists());
+}
+
+/// A first start that was cut off at any step is simply begun again.
+#[test]
+fn a_folder_whose_making_was_cut_off_is_made() {
+    let steps: [fn(&Path); 4] = [
+        |_| {},
+        |data| fs::write(data.join("format"), "tessera rocks 1\n").unwrap(),
+        |data| {
+            fs::write(data.join("format"), "tessera rocks 1\n").unwrap();
+            fs::create_dir(data.join("rocks")).unwrap();
+        },
+        |data| {
+            fs::write(data.join("format"), "tessera rocks 1\n").unwrap();
+            fs::create_dir(data.join("rocks")).unwrap();
+            fs::write(data.join("rocks/MANIFEST-000001"), "half").unwrap();
+        },
+    ];
+    for step in steps {
+        let folder = tempfile::tempdir().unwrap();
+        let data = folder.path().join("data");
+        fs::create_dir(&data).unwrap();
+        fs::write(data.join("new"), "").unwrap();
+        step(&data);
+        run(async {
+            let engine = open(&data);
+            commit(&engine, transaction("1", 10)).await.unwrap();
+            engine.close().await.unwrap();
+        });
+        assert!(!data.join("new").exists());
+        assert_eq!(run(async { whole_transactions(&open(&data)).await }), ["1"]);
+    }
+}
+
+#[test]
+fn a_damaged_note_of_what_is_synced_stops_nobody() {
+    let (_folder, data) = filled_folder();
+    for content in [
+        &b""[..],
+        b"short",
+        b"far more than there should be",
+        &[0; 12],
+    ] {
+        fs::write(data.join("synced"), content).unwrap();
+        run(open(&data).close()).unwrap();
+        assert_eq!(fs::metadata(data.join("synced")).unwrap().len(), 12);
+    }
+}
+
+/// Starting a program copies every open file into its process for a moment: a lock that was given
+/// back meanwhile must be free all the same.
+#[test]
+fn a_closed_folder_is_free_while_other_threads_start_programs() {
+    let folder = tempfile::tempdir().unwrap();
+    let data = folder.path().join("data");
+    let stop = std::sync::atomic::AtomicBool::new(false);
+    let stopped = || stop.load(std::sync::atomic::Ordering::Relaxed);
+    std::thread::scope(|scope| {
+        for _ in 0..3 {
+            scope.spawn(|| {
+                while !stopped() {
+                    std::process::Command::new("true").status().unwrap();
+                }
+            });
+        }
+        let outcomes: Vec<Option<OpenError>> = (0..60)
+            .map(|_| try_open(&data, Durability::Group).err())
+            .collect();
+        stop.store(true, std::sync::atomic::Ordering::Relaxed);
+        let failed = outcomes.iter().flatten().next();
+        assert!(failed.is_none(), "{failed:?}");
+    });
+}
+
+/// The mode of everything below a folder, itself included.
+fn modes(folder: &Path) -> Vec<(PathBuf, u32)> {
+    use std::os::unix::fs::PermissionsExt as _;
+    let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+    let mut found = vec![(folder.to_owned(), mode(folder))];
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            found.extend(modes(&path));
+        } else {
+            let mode = mode(&path);
+            found.push((path, mode));
+        }
+    }
+    found
+}
+
+/// Nobody but the owner gets past the folder, whatever RocksDB gives its files meanwhile; and what
+/// is there when it is opened is narrowed.
+#[test]
+fn a_data_folder_is_for_its_owner_alone() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let (folder, data) = filled_folder();
+    let backup = folder.path().join("backup");
+    for (path, mode) in modes(&data) {
+        fs::set_permissions(&path, fs::Permissions::from_mode(mode | 0o055)).unwrap();
+    }
+    run(async {
+        let engine = open(&data);
+        engine.checkpoint(&backup).await.unwrap();
+        for folder in [&data, &backup] {
+            let wide = |(path, mode): &(PathBuf, u32)| path.is_dir() && *mode != 0o700;
+            let wide: Vec<_> = modes(folder).into_iter().filter(wide).collect();
+            assert!(wide.is_empty(), "{wide:?}");
+        }
+        engine.close().await.unwrap();
+    });
+    run(open(&data).close()).unwrap();
+    let wide = |(path, mode): &(PathBuf, u32)| {
+        let is_data = path
+            .extension()
+            .is_some_and(|kind| kind == "sst" || kind == "log");
+        is_data && path.metadata().unwrap().len() > 0 && mode & 0o077 != 0
+    };
+    let wide: Vec<_> = modes(&data).into_iter().filter(wide).collect();
+    assert!(wide.is_empty(), "{wide:?}");
+}
+
+#[test]
 fn a_missing_or_damaged_format_file_is_named() {
     let (_folder, data) = filled_folder();
     let file = data.join("format");

@@ -1,7 +1,9 @@
 //! The write-ahead log cut off, as a power cut leaves it: kill -9 alone does not test the sync.
 //!
-//! After each acknowledged transaction the length of the log is noted. Cut anywhere, the data must
-//! open, hold every transaction acknowledged up to that length, and of the rest a clean prefix.
+//! After each acknowledged transaction the length of the log is noted. Cut anywhere, as a power cut
+//! would if the syncs had not been, the data must open, hold every transaction acknowledged up to
+//! that length, and of the rest a clean prefix. Where the folder still says how far it was synced,
+//! the same cut is a loss, and must be named.
 
 use std::fs::OpenOptions;
 use std::path::{Path, PathBuf};
@@ -10,7 +12,8 @@ use tempfile::TempDir;
 use tessera_storage::{Durability, OpenError};
 
 use crate::support::{
-    Dice, commit, copy_folder, files, open, run, transaction, try_open, whole_transactions,
+    Dice, commit, copy_folder, files, open, run, transaction, try_open, try_open_with,
+    whole_transactions,
 };
 
 const TRANSACTIONS: usize = 120;
@@ -53,8 +56,16 @@ impl Recording {
         *self.log_lengths.last().unwrap()
     }
 
-    /// A fresh copy whose newest log was changed by `change`.
+    /// A fresh copy whose newest log was changed by `change`, and which does not say how far it was
+    /// synced: that note reached the disk no more than the rest.
     fn changed(&self, name: &str, change: impl FnOnce(&Path)) -> PathBuf {
+        let target = self.robbed(name, change);
+        std::fs::remove_file(target.join("synced")).unwrap();
+        target
+    }
+
+    /// A fresh copy whose newest log was changed by `change` after all of it was synced.
+    fn robbed(&self, name: &str, change: impl FnOnce(&Path)) -> PathBuf {
         let target = self.folder.path().join(name);
         copy_folder(&self.folder.path().join("copy"), &target);
         change(&newest_log(&target));
@@ -142,6 +153,115 @@ fn a_log_cut_anywhere_keeps_what_was_acknowledged_before() {
         assert_eq!(found, acknowledged, "cut at {length}");
         std::fs::remove_dir_all(data).unwrap();
     }
+}
+
+#[test]
+fn a_log_cut_anywhere_after_it_was_synced_is_named() {
+    let mut dice = Dice::new("log robbed");
+    let recording = Recording::make(&mut dice);
+    let end = recording.log_length();
+    let mut cuts: Vec<u64> = (0..25).map(|_| dice.below(end)).collect();
+    // Also exactly between two batches, where nothing looks torn.
+    cuts.extend(recording.log_lengths.iter().rev().skip(1).step_by(9));
+    cuts.extend([0, 1, 7, BLOCK, BLOCK + 7, end / 2, end - 1]);
+    for length in cuts {
+        let data = recording.robbed(&format!("robbed at {length}"), |log| cut(log, length));
+        check_loss_is_named(&data, &newest_log(&data));
+        // As the message says: without the note, what is left opens.
+        std::fs::remove_file(data.join("synced")).unwrap();
+        let kept = |needed: &&u64| **needed <= length;
+        let left = recording.log_lengths.iter().filter(kept).count();
+        assert_eq!(count_prefix(&data), left, "cut at {length}");
+        std::fs::remove_dir_all(data).unwrap();
+    }
+    let data = recording.robbed("deleted", |log| std::fs::remove_file(log).unwrap());
+    check_loss_is_named(&data, &data.join("rocks"));
+    let data = recording.robbed("whole", |_| {});
+    assert_eq!(count_prefix(&data), TRANSACTIONS);
+    // And once more: by now everything is in table files.
+    assert_eq!(count_prefix(&data), TRANSACTIONS);
+}
+
+/// Opening must fail with a sentence that names `file`, and change no log.
+fn check_loss_is_named(data: &Path, file: &Path) {
+    let contents = || files(data, ".log").into_iter().map(std::fs::read);
+    let before: Vec<Vec<u8>> = contents().map(Result::unwrap).collect();
+    match try_open(data, Durability::Group) {
+        Err(error @ OpenError::Damaged { .. }) => {
+            let sentence = error.to_string();
+            assert!(sentence.contains(file.to_str().unwrap()), "{sentence}");
+            assert!(sentence.contains("acknowledged writes"), "{sentence}");
+            assert!(sentence.contains("/synced"), "{sentence}");
+        }
+        Err(error) => panic!("{error}"),
+        Ok(_) => panic!("the loss was not noticed"),
+    }
+    let after: Vec<Vec<u8>> = contents().map(Result::unwrap).collect();
+    assert!(before == after, "a log was changed");
+}
+
+/// The newest log is lost while older writes are in table files, in older logs, or both.
+#[test]
+fn a_lost_log_is_noticed_whatever_lies_in_table_files() {
+    let mut dice = Dice::new("log lost");
+    for round in 0..6 {
+        let folder = tempfile::tempdir().unwrap();
+        let (live, copy) = (folder.path().join("live"), folder.path().join("copy"));
+        run(async {
+            for _ in 0..dice.below(3) {
+                let engine = open(&live);
+                for _ in 0..dice.below(20) {
+                    let id = format!("closed {}", dice.below(1 << 40));
+                    commit(&engine, transaction(&id, 500)).await.unwrap();
+                }
+                engine.close().await.unwrap();
+            }
+            // So little memory that tables are written while it runs.
+            let engine = try_open_with(&live, Durability::Group, 1).unwrap();
+            let writes = if round % 2 == 0 { 5 } else { 150 };
+            for number in 0..writes {
+                let size = 30_000;
+                commit(&engine, transaction(&id(number), size))
+                    .await
+                    .unwrap();
+            }
+            copy_folder(&live, &copy);
+            engine.close().await.unwrap();
+        });
+        let log = newest_log(&copy);
+        if log.metadata().unwrap().len() == 0 {
+            continue;
+        }
+        if round % 3 == 0 {
+            cut(&log, 0);
+        } else {
+            std::fs::remove_file(&log).unwrap();
+        }
+        let error = try_open(&copy, Durability::Group).err().expect("unnoticed");
+        assert!(matches!(error, OpenError::Damaged { .. }), "{error}");
+        assert!(try_open(&live, Durability::Group).is_ok());
+    }
+}
+
+/// Files of an older copy in the place of newer ones.
+#[test]
+fn an_older_database_in_the_folder_of_a_newer_one_is_noticed() {
+    let folder = tempfile::tempdir().unwrap();
+    let (live, backup) = (folder.path().join("live"), folder.path().join("backup"));
+    run(async {
+        let engine = open(&live);
+        commit(&engine, transaction("old", 100)).await.unwrap();
+        engine.checkpoint(&backup).await.unwrap();
+        commit(&engine, transaction("new", 100)).await.unwrap();
+        engine.close().await.unwrap();
+        let engine = open(&backup);
+        assert_eq!(whole_transactions(&engine).await, ["old"]);
+        engine.close().await.unwrap();
+    });
+    std::fs::remove_dir_all(live.join("rocks")).unwrap();
+    copy_folder(&backup.join("rocks"), &live.join("rocks"));
+    let error = try_open(&live, Durability::Group).err().expect("unnoticed");
+    assert!(matches!(error, OpenError::Damaged { .. }), "{error}");
 }
 
 #[test]
@@ -239,6 +359,8 @@ fn a_hole_in_what_was_never_synced_leaves_a_clean_prefix() {
         let length = log.metadata().unwrap().len();
         let page = dice.below(length / 4_096) * 4_096;
         clear(&log, page, 4_096);
+        // A hole in what was synced is damage by the testimony of the log alone, too.
+        std::fs::remove_file(copy.join("synced")).unwrap();
         match try_open(&copy, Durability::Periodic) {
             Ok(engine) => {
                 run(engine.close()).unwrap();

@@ -55,6 +55,21 @@ pub(crate) fn transaction(id: &str, value_bytes: usize) -> WriteSet {
     writes
 }
 
+/// Takes such a transaction of 5,000 bytes back.
+pub(crate) fn deletion(id: &str) -> WriteSet {
+    let mut writes = WriteSet::default();
+    for half in HALVES {
+        writes.delete(Bytes::from(format!("{half} {id}")));
+    }
+    let keys = i64::try_from(HALVES.len()).unwrap();
+    let taken = Tally {
+        items: -keys,
+        bytes: -5_000,
+    };
+    writes.add(Bytes::from_static(b"tally"), taken);
+    writes
+}
+
 pub(crate) async fn commit(
     engine: &Arc<dyn Engine>,
     writes: WriteSet,
