@@ -309,11 +309,12 @@ async fn a_wall_clock_that_is_set_changes_no_admission() {
         let clock = Clock::manual(1_700_000_000_000);
         let store = store(&clock, Some(PROVISIONED)).await;
         for second in 0..4 {
-            for row in 0..INSERTS_PER_SECOND {
-                put(&store, place(-1, 100 * second + row)).await.unwrap();
+            let mut granted = 0;
+            while put(&store, place(-1, 100 * second + granted)).await.is_ok() {
+                granted += 1;
             }
-            let refused = put(&store, place(-1, 9_999)).await.unwrap_err();
-            assert!(matches!(refused, Error::Throttled { .. }), "{refused}");
+            // The first second lends a little to the ones that follow.
+            assert!((36..=INSERTS_PER_SECOND).contains(&granted), "{granted}");
             clock.set_wall(clock.now_ms().saturating_add_signed(step));
             assert!(put(&store, place(-1, 9_999)).await.is_err(), "{step}");
             clock.advance(1_000);
