@@ -99,6 +99,11 @@ impl Frequent {
         (self.forgotten == 0).then_some(self.counters.len())
     }
 
+    /// How many records were seen of each key that is counted.
+    pub(crate) fn records(&self) -> impl Iterator<Item = u64> + '_ {
+        self.counters.values().map(|counter| counter.tally.records)
+    }
+
     /// No key has more than this.
     pub(crate) fn most_of_any(&self) -> Tally {
         let forgotten = Tally::at_most(Charge::from_milli_units(self.forgotten));

@@ -14,6 +14,7 @@ mod picture;
 mod profile;
 mod proposal;
 mod report;
+mod sequence;
 mod spread;
 mod survey;
 mod tally;

@@ -51,6 +51,14 @@ impl Profile {
         self.spread.add(key.token, record);
     }
 
+    /// What part of all request units the hottest partition gets among records that come together.
+    pub(crate) fn hottest_share_nearby(&self) -> Option<f64> {
+        let all = self.total.records.max(1) as f64;
+        let counts = self.frequent.records();
+        let parts = counts.map(|records| records as f64 / all);
+        self.spread.hottest_share_nearby(parts)
+    }
+
     /// How many keys there are.
     pub(crate) fn distinct(&self) -> Distinct {
         match self.frequent.exact_count() {

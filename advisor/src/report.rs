@@ -322,7 +322,7 @@ fn throttling(profile: &Profile, layout: &Layout, hottest_key: f64) -> Throttlin
     let throughput = f64::from(layout.throughput);
     let at = |share| throttles_at(layout.partition_budget(), share);
     let first_at = at(profile.spread.hottest_share());
-    let in_file_order_at = profile.spread.hottest_share_nearby().map(at);
+    let in_file_order_at = profile.hottest_share_nearby().map(at);
     let never_beyond = throttles_at(f64::from(PARTITION_MAX_RUS), hottest_key);
     Throttling {
         first_at,

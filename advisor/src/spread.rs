@@ -4,6 +4,7 @@
 use tessera_core::partition_map::PartitionMap;
 
 use crate::profile::Arrival;
+use crate::sequence::Sequence;
 use crate::tally::{Tally, share};
 
 /// A window holds this many records for each partition, so that chance alone makes none look hot.
@@ -16,19 +17,22 @@ pub(crate) struct Spread {
     tallies: Vec<Tally>,
     /// None if nobody knows in which order records come.
     window: Option<Window>,
+    sequence: Option<Sequence>,
 }
 
 impl Spread {
     pub(crate) fn new(partitions: &PartitionMap, arrival: Arrival) -> Self {
         let numbers = partitions.iter().map(|partition| partition.id as usize + 1);
         let length = numbers.max().unwrap_or(0);
+        let in_order = arrival == Arrival::InOrder;
         Self {
             partitions: partitions.clone(),
             tallies: vec![Tally::default(); length],
-            window: (arrival == Arrival::InOrder).then(|| {
+            window: in_order.then(|| {
                 let records = partitions.count() as u64 * WINDOW_RECORDS_PER_PARTITION;
                 Window::new(length, records)
             }),
+            sequence: in_order.then(|| Sequence::new(length)),
         }
     }
 
@@ -45,6 +49,9 @@ impl Spread {
         if let Some(window) = &mut self.window {
             window.add(partition, record.charge.milli_units());
         }
+        if let Some(sequence) = &mut self.sequence {
+            sequence.add(token, partition);
+        }
     }
 
     /// The partitions by first token: number and what lies there.
@@ -59,10 +66,17 @@ impl Spread {
         hottest_share(self.tallies.iter().map(|tally| tally.charge.milli_units()))
     }
 
-    /// The same among records that stand near each other in the file, on average. None if the file
-    /// is too short to tell.
-    pub(crate) fn hottest_share_nearby(&self) -> Option<f64> {
-        self.window.as_ref().and_then(Window::average_peak)
+    /// The same among records that stand near each other in the file, on average; if keys arrive in
+    /// order, among those of one moment. None if the file is too short to tell. `parts` are what the
+    /// keys have of all records.
+    pub(crate) fn hottest_share_nearby(&self, parts: impl Iterator<Item = f64>) -> Option<f64> {
+        let nearby = self.window.as_ref().and_then(Window::average_peak);
+        let sequence = self.sequence.as_ref();
+        let at_once = sequence.and_then(|sequence| sequence.hottest_share(parts));
+        match (nearby, at_once) {
+            (Some(nearby), Some(at_once)) => Some(nearby.max(at_once)),
+            (nearby, at_once) => nearby.or(at_once),
+        }
     }
 }
 
@@ -133,6 +147,11 @@ mod tests {
         spread
     }
 
+    /// Of so many keys with as many records each.
+    fn nearby(spread: &Spread, keys: usize) -> Option<f64> {
+        spread.hottest_share_nearby(std::iter::repeat_n(1.0 / keys as f64, keys))
+    }
+
     #[test]
     fn one_key_uses_one_partition() {
         let spread = spread(4, std::iter::repeat_n(1, 100));
@@ -151,7 +170,7 @@ mod tests {
         let spread = spread(4, 0..40_000);
         let share = spread.hottest_share();
         assert!((0.25..0.26).contains(&share), "{share}");
-        let nearby = spread.hottest_share_nearby().unwrap();
+        let nearby = nearby(&spread, 40_000).unwrap();
         assert!((0.25..0.27).contains(&nearby), "{nearby}");
     }
 
@@ -161,17 +180,17 @@ mod tests {
         let keys = (0..100).flat_map(|key| std::iter::repeat_n(key, 4_000));
         let spread = spread(4, keys);
         assert!(spread.hottest_share() < 0.4, "{}", spread.hottest_share());
-        let nearby = spread.hottest_share_nearby().unwrap();
-        assert!(nearby >= 0.5, "{nearby}");
+        let nearby = nearby(&spread, 100).unwrap();
+        assert!(nearby >= 0.99, "{nearby}");
     }
 
     #[test]
     fn a_short_file_says_nothing_of_its_order() {
-        assert_eq!(spread(4, 0..15_999).hottest_share_nearby(), None);
-        assert!(spread(4, 0..16_000).hottest_share_nearby().is_some());
+        assert_eq!(nearby(&spread(4, 0..15_999), 15_999), None);
+        assert!(nearby(&spread(4, 0..16_000), 16_000).is_some());
         let mut unknown = Spread::new(&PartitionMap::equal(4), Arrival::Unknown);
         (0..16_000).for_each(|token| unknown.add(token, Tally::of_record(100)));
-        assert_eq!(unknown.hottest_share_nearby(), None);
+        assert_eq!(nearby(&unknown, 16_000), None);
     }
 
     #[test]

@@ -448,6 +448,21 @@ mod tests {
     }
 
     #[test]
+    fn a_date_that_is_even_over_a_year_is_told_too() {
+        for days in [30, 100, 300, 1_000] {
+            let day = |record: u64| Some(format!("day {}", record * days / 40_000));
+            let part = "fall on the same partitions: if they arrive in that order";
+            let report = report(1.0, &[("day", &day), ("tenant", &tenant)]);
+            let told = |candidate: &Candidate| {
+                let mut findings = candidate.findings.iter();
+                findings.any(|finding| finding.words.contains(part))
+            };
+            let told: Vec<bool> = report.candidates.iter().map(told).collect();
+            assert_eq!(told, [true, false], "{days}");
+        }
+    }
+
+    #[test]
     fn growth_brings_the_limit_of_a_logical_partition_near() {
         // 40 records of 1,000 bytes for each tenant.
         let limit = 20.0 * 1_073_741_824.0 / 40_000.0;

@@ -3,8 +3,10 @@
 //! Every second each server tells the others, through the engine, what it wants of each partition
 //! with provisioned throughput: what it spent there, or more than there is where it had to hold
 //! requests back. Who wants less than an even part gets what it wants, and the others divide the
-//! rest evenly; so together they grant one share, a second after a change at the latest. An engine
-//! of our own has nobody to share with, and none of this.
+//! rest evenly; so together they grant one share, a second after a change at the latest. A server
+//! counts as silent when what it told has not changed for a while by the steady clock of who looks:
+//! wall clocks that differ, or are set, change nothing. An engine of our own has nobody to share
+//! with, and none of this.
 
 use std::collections::HashMap;
 
@@ -20,7 +22,7 @@ use crate::key::{self, PartitionId, StorageId, system};
 use crate::store::Store;
 use crate::walk::Walk;
 
-/// For how long a silent server is still counted. Clocks may differ by a part of this.
+/// For how long a silent server is still counted.
 const COUNTED_MS: u64 = 5_000;
 /// What a server left behind that is silent for so long is removed.
 const KEPT_MS: u64 = 60_000;
@@ -106,6 +108,7 @@ fn part(share: u64, others: &[u64]) -> u64 {
 /// What one server told.
 #[derive(Serialize, Deserialize)]
 struct Told {
+    /// By its own steady clock: all that others read from it is whether it is new.
     at_ms: u64,
     wants: Vec<(StorageId, PartitionId, u64)>,
 }
@@ -116,6 +119,17 @@ pub(crate) struct Exchange {
     told_at_ms: u64,
     /// Whether something that this server told is stored.
     is_told: bool,
+    /// When each of the others told something new, by their keys.
+    heard: HashMap<Bytes, Heard>,
+}
+
+/// The latest that another server told.
+#[derive(Clone, Copy)]
+struct Heard {
+    /// By its clock; none if it cannot be read, which is what another release may have told.
+    told_at_ms: Option<u64>,
+    /// By ours.
+    at_ms: u64,
 }
 
 impl Exchange {
@@ -124,7 +138,7 @@ impl Exchange {
         let Some(allotments) = store.budgets().allotments() else {
             return Ok(());
         };
-        let now_ms = store.clock().now_ms();
+        let now_ms = store.clock().steady_ms();
         let wants = allotments.tell(now_ms.saturating_sub(self.told_at_ms));
         self.told_at_ms = now_ms;
         let mut transaction = store.begin().await?;
@@ -134,14 +148,13 @@ impl Exchange {
         let mut walk = Walk::new(&transaction, Scan::new(key::system_range(system::BUDGET)));
         while let Some(page) = walk.next().await? {
             for (key, value) in page {
-                // What cannot be read was told by another release.
                 let told: Option<Told> = serde_json::from_slice(&value).ok();
-                let silent_ms = told
-                    .as_ref()
-                    .map_or(u64::MAX, |told| now_ms.saturating_sub(told.at_ms));
                 if key == own {
                     continue;
-                } else if silent_ms > KEPT_MS {
+                }
+                let told_at_ms = told.as_ref().map(|told| told.at_ms);
+                let silent_ms = self.silent_ms(&key, told_at_ms, now_ms);
+                if silent_ms > KEPT_MS {
                     forgotten.push(key);
                 } else if let Some(told) = told.filter(|_| silent_ms <= COUNTED_MS) {
                     for (storage, partition, wants) in told.wants {
@@ -151,6 +164,9 @@ impl Exchange {
             }
         }
         allotments.hear(others);
+        // Who is gone from the engine has left, or was forgotten by another server.
+        self.heard
+            .retain(|_, heard| now_ms.saturating_sub(heard.at_ms) <= 2 * KEPT_MS);
         for key in forgotten {
             transaction.writes.delete(key);
         }
@@ -171,6 +187,19 @@ impl Exchange {
             Ok(_) | Err(Error::Conflict) => Ok(()),
             Err(error) => Err(error),
         }
+    }
+
+    /// For how long a server has told nothing new, as far as this one knows.
+    fn silent_ms(&mut self, key: &Bytes, told_at_ms: Option<u64>, now_ms: u64) -> u64 {
+        let new = Heard {
+            told_at_ms,
+            at_ms: now_ms,
+        };
+        let heard = self.heard.entry(key.clone()).or_insert(new);
+        if heard.told_at_ms != told_at_ms {
+            *heard = new;
+        }
+        now_ms.saturating_sub(heard.at_ms)
     }
 
     /// Leaves everything to the others.
@@ -221,6 +250,30 @@ mod tests {
         assert_eq!(told, [(1, 0, 250), (1, 1, EVERYTHING)]);
         assert_eq!(allotments.tell(1_000), []);
         assert!(allotments.places.is_empty());
+    }
+
+    #[test]
+    fn silence_is_measured_by_who_listens() {
+        let mut exchange = Exchange::default();
+        let (one, other) = (Bytes::from_static(b"1"), Bytes::from_static(b"2"));
+        // Whatever their clocks say, an hour or a day apart, they are heard when they say more.
+        for (round, skew) in [0, 3_600_000, 86_400_000, u64::MAX / 2]
+            .into_iter()
+            .enumerate()
+        {
+            let now_ms = 1_000_000 + 1_000 * round as u64;
+            assert_eq!(exchange.silent_ms(&one, Some(skew), now_ms), 0);
+            assert_eq!(
+                exchange.silent_ms(&other, None, now_ms),
+                1_000 * round as u64,
+                "nothing new"
+            );
+        }
+        assert_eq!(
+            exchange.silent_ms(&one, Some(u64::MAX / 2), 1_009_000),
+            6_000
+        );
+        assert_eq!(exchange.silent_ms(&one, Some(5), 1_009_000), 0);
     }
 
     #[test]

@@ -2,16 +2,26 @@
 //!
 //! A partition has its even share of what was provisioned for the container, each second anew. A
 //! request is let in while anything is left, and pays afterwards, when it is known what it cost; so
-//! one that costs more than a second's share leaves a debt that the next seconds pay. Containers
-//! that share the throughput of their database share these budgets too: `crate::sharing`; and so do
-//! servers that share an engine: `crate::allotment`.
+//! one that costs more than a second's share leaves a debt. For that nobody is refused for longer
+//! than [`REFUSED_SECONDS`]: what exceeds it is in arrears and paid in instalments, of half of what
+//! each second has and of what a second leaves unused, so that small requests go on beside it. All
+//! of it is paid in the end. Requests that come while much is in arrears already
+//! ([`ARREARS_SECONDS`]) are the ones that would make a partition spend more than it has, however
+//! long one looks, and are paid for at once. Who lowers the throughput of a container takes nothing
+//! away from the seconds that follow: debts keep their part of a second.
+//!
+//! Seconds are those of [`Clock::steady_ms`]: a wall clock that is set gives and takes nothing.
+//! Containers that share the throughput of their database share these budgets too:
+//! `crate::sharing`; and so do servers that share an engine: `crate::allotment`.
 //!
 //! Two things may be asked for beside that ([`Throttling`]): bursts, in which a partition spends
 //! what it left unused before, and patience, with which a request waits for its turn.
 
+use std::fmt;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
 
-use dashmap::DashMap;
+use dashmap::{DashMap, Entry};
 use smallvec::SmallVec;
 use tokio::time::Instant;
 
@@ -29,6 +39,11 @@ const SECOND_MS: u64 = 1_000;
 const MANY: usize = 10_000;
 /// Unused shares of so many seconds are kept for bursts.
 const KEPT_SECONDS: u64 = 300;
+/// No debt makes a partition refuse everything for longer than so many seconds, the one in which it
+/// was made included.
+const REFUSED_SECONDS: u64 = 2;
+/// Shares of so many seconds may be in arrears before more debts are paid for at once.
+const ARREARS_SECONDS: u64 = 10;
 /// A burst spends at most so much in a second, its share included.
 const BURST_MILLI_UNITS: u64 = 3_000_000;
 
@@ -54,6 +69,38 @@ pub struct Throttling {
     pub patience: Duration,
 }
 
+/// Why a partition has nothing left.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Shortage {
+    /// What the partition has in a second.
+    pub share: Charge,
+    /// What the request cost that it is still paying off; none if only this second's is used up.
+    pub request: Option<Charge>,
+}
+
+impl fmt::Display for Shortage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let share = self.share.request_units();
+        match self.request.map(Charge::request_units) {
+            None => write!(
+                f,
+                "the partition's {share:.0} RU/s for this second are used up"
+            ),
+            Some(request) => write!(
+                f,
+                "the partition has {share:.0} RU/s and is paying off a request of {request:.0} RU"
+            ),
+        }
+    }
+}
+
+/// That a request is not let in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Refusal {
+    retry_after: Duration,
+    shortage: Shortage,
+}
+
 /// What the partitions with provisioned throughput have spent.
 pub(crate) struct Budgets {
     clock: Clock,
@@ -61,21 +108,44 @@ pub(crate) struct Budgets {
     /// What other servers on the same engine want; none if there cannot be any.
     allotments: Option<Allotments>,
     spent: DashMap<Place, Spent>,
+    /// How many those are: the map would lock all its parts to tell.
+    known: AtomicUsize,
+    /// The second in which idle ones were last looked for.
+    swept: AtomicU64,
 }
 
-/// What one partition spent and has not been given back yet.
+/// What one partition spent and has not been given back yet. In thousandths of request units.
 #[derive(Clone, Copy, Debug)]
 struct Spent {
+    /// Spent of the second that runs, and of later ones while those are still to come.
     milli_units: u64,
+    /// What it owes beyond that, and pays in instalments.
+    arrears: u64,
+    /// What the latest request cost that was more than a second has.
+    costly: u64,
     /// What it left unused and may still spend in bursts.
     saved: u64,
-    /// The second, counted since 1970, up to which its shares are accounted for.
+    /// The second up to which its shares are accounted for.
     second: u64,
-    /// Its share of one second.
+    /// What this server may grant of it in one second.
     share: u64,
+    /// What was provisioned for it in one second.
+    provisioned: u64,
 }
 
 impl Spent {
+    fn new(second: u64, share: u64, provisioned: u64) -> Self {
+        Self {
+            milli_units: 0,
+            arrears: 0,
+            costly: 0,
+            saved: 0,
+            second,
+            share,
+            provisioned,
+        }
+    }
+
     /// Gives back the shares of the seconds that have passed, and keeps what they left if `burst`.
     fn refill(&mut self, now_ms: u64, burst: bool) {
         let second = now_ms / SECOND_MS;
@@ -83,6 +153,7 @@ impl Spent {
         if passed == 0 {
             return;
         }
+        self.second = second;
         // The second that saw the spending may have been a burst; those after it saw none.
         let beyond = self.milli_units.saturating_sub(self.share);
         let from_savings = beyond.min(self.burst());
@@ -90,12 +161,59 @@ impl Spent {
         let owed = self.milli_units - from_savings;
         let given = self.share.saturating_mul(passed);
         self.milli_units = owed.saturating_sub(given);
+        let unused = given.saturating_sub(owed);
+        let unused = unused - self.pay_arrears(unused);
         if burst {
-            let unused = given.saturating_sub(owed);
             let most = self.share.saturating_mul(KEPT_SECONDS);
             self.saved = self.saved.saturating_add(unused).min(most);
         }
-        self.second = second;
+        let left = self.share.saturating_sub(self.milli_units);
+        self.milli_units += self.pay_arrears(left / 2);
+    }
+
+    /// Pays at most so much of the arrears. Answers how much that was.
+    fn pay_arrears(&mut self, most: u64) -> u64 {
+        let paid = self.arrears.min(most);
+        self.arrears -= paid;
+        paid
+    }
+
+    /// Takes note of what it may grant now. What was spent of a larger second is the same part of a
+    /// smaller one.
+    fn set_share(&mut self, share: u64, provisioned: u64) {
+        self.share = share;
+        if provisioned < self.provisioned {
+            for amount in [&mut self.milli_units, &mut self.arrears, &mut self.saved] {
+                let scaled = u128::from(*amount) * u128::from(provisioned);
+                let scaled = scaled / u128::from(self.provisioned);
+                *amount = u64::try_from(scaled).unwrap_or(u64::MAX);
+            }
+        }
+        self.provisioned = provisioned;
+    }
+
+    /// Notes what a request cost.
+    fn spend(&mut self, milli_units: u64) {
+        if milli_units > self.share {
+            self.costly = milli_units;
+        }
+        self.milli_units = self.milli_units.saturating_add(milli_units);
+        let most = self.share.saturating_mul(REFUSED_SECONDS);
+        let most = most.saturating_add(self.burst());
+        let beyond = self.milli_units.saturating_sub(most);
+        if beyond == 0 {
+            return;
+        }
+        let room = match self.arrears {
+            0 => u64::MAX,
+            arrears => {
+                let limit = self.share.saturating_mul(ARREARS_SECONDS);
+                limit.saturating_sub(arrears)
+            }
+        };
+        let deferred = beyond.min(room);
+        self.milli_units -= deferred;
+        self.arrears = self.arrears.saturating_add(deferred);
     }
 
     /// What may be spent in one second beyond the share.
@@ -103,8 +221,8 @@ impl Spent {
         self.saved.min(BURST_MILLI_UNITS.saturating_sub(self.share))
     }
 
-    /// How long until something is left again; none if something is.
-    fn wait(&self, now_ms: u64) -> Option<Duration> {
+    /// Why and for how long nothing is left; none if something is.
+    fn refusal(&self, now_ms: u64) -> Option<Refusal> {
         let allowed = self.share.saturating_add(self.burst());
         let over = self.milli_units.checked_sub(allowed)?;
         let seconds = 1 + over / self.share.max(1);
@@ -112,7 +230,19 @@ impl Spent {
             .second
             .saturating_add(seconds)
             .saturating_mul(SECOND_MS);
-        Some(Duration::from_millis(at_ms.saturating_sub(now_ms)))
+        let has_debts = seconds > 1 || self.arrears > 0;
+        Some(Refusal {
+            retry_after: Duration::from_millis(at_ms.saturating_sub(now_ms)),
+            shortage: Shortage {
+                share: Charge::from_milli_units(self.share),
+                request: (has_debts && self.costly > 0)
+                    .then(|| Charge::from_milli_units(self.costly)),
+            },
+        })
+    }
+
+    fn is_settled(&self) -> bool {
+        self.milli_units == 0 && self.arrears == 0
     }
 }
 
@@ -123,12 +253,9 @@ impl Budgets {
             throttling,
             allotments: is_shared.then(Allotments::default),
             spent: DashMap::new(),
+            known: AtomicUsize::new(0),
+            swept: AtomicU64::new(0),
         }
-    }
-
-    /// Whether a request may wait for throughput.
-    pub(crate) fn has_patience(&self) -> bool {
-        !self.throttling.patience.is_zero()
     }
 
     /// Where servers that share the budgets agree on them; none if they are of this server alone.
@@ -137,24 +264,29 @@ impl Budgets {
     }
 
     /// Lets a request in, or says how long it is until something is left.
-    fn admit(&self, place: Place, share: u64) -> std::result::Result<(), Duration> {
-        let allotted = |allotments: &Allotments| allotments.of(place, share);
-        let share = self.allotments().map_or(share, allotted);
-        let now_ms = self.clock.now_ms();
-        self.forget_idle(now_ms);
-        let mut spent = self.spent.entry(place).or_insert(Spent {
-            milli_units: 0,
-            saved: 0,
-            second: now_ms / SECOND_MS,
-            share,
-        });
+    fn admit(&self, place: Place, provisioned: u64) -> std::result::Result<(), Refusal> {
+        let allotted = |allotments: &Allotments| allotments.of(place, provisioned);
+        let share = self.allotments().map_or(provisioned, allotted);
+        let now_ms = self.clock.steady_ms();
+        if self.known.load(Relaxed) > MANY {
+            self.forget_idle(now_ms);
+        }
+        let mut spent = match self.spent.entry(place) {
+            Entry::Occupied(known) => known.into_ref(),
+            Entry::Vacant(vacant) => {
+                self.known.fetch_add(1, Relaxed);
+                vacant.insert(Spent::new(now_ms / SECOND_MS, share, provisioned))
+            }
+        };
         spent.refill(now_ms, self.throttling.burst);
-        spent.share = share;
-        spent.wait(now_ms).map_or(Ok(()), |retry_after| {
+        if (spent.share, spent.provisioned) != (share, provisioned) {
+            spent.set_share(share, provisioned);
+        }
+        spent.refusal(now_ms).map_or(Ok(()), |refusal| {
             if let Some(allotments) = self.allotments() {
                 allotments.held_back(place);
             }
-            Err(retry_after)
+            Err(refusal)
         })
     }
 
@@ -163,8 +295,8 @@ impl Budgets {
             allotments.spent(place, milli_units);
         }
         if let Some(mut spent) = self.spent.get_mut(&place) {
-            spent.refill(self.clock.now_ms(), self.throttling.burst);
-            spent.milli_units = spent.milli_units.saturating_add(milli_units);
+            spent.refill(self.clock.steady_ms(), self.throttling.burst);
+            spent.spend(milli_units);
         }
     }
 
@@ -176,14 +308,21 @@ impl Budgets {
         parents: &[PartitionId],
         heirs: &[PartitionId],
     ) {
-        let parents = parents
-            .iter()
-            .filter_map(|parent| self.spent.remove(&(storage, *parent)));
-        let sum = parents.map(|(_, spent)| spent).reduce(|one, other| Spent {
+        let now_ms = self.clock.steady_ms();
+        let parents = parents.iter().filter_map(|parent| {
+            let (_, mut spent) = self.spent.remove(&(storage, *parent))?;
+            self.known.fetch_sub(1, Relaxed);
+            spent.refill(now_ms, self.throttling.burst);
+            Some(spent)
+        });
+        let sum = parents.reduce(|one, other| Spent {
             milli_units: one.milli_units.saturating_add(other.milli_units),
+            arrears: one.arrears.saturating_add(other.arrears),
+            costly: one.costly.max(other.costly),
             saved: one.saved.saturating_add(other.saved),
             second: one.second.max(other.second),
             share: one.share.saturating_add(other.share),
+            provisioned: one.provisioned.saturating_add(other.provisioned),
         });
         let count = u64::try_from(heirs.len()).unwrap_or(u64::MAX).max(1);
         for (sum, heir) in sum
@@ -192,22 +331,53 @@ impl Budgets {
         {
             let inherited = Spent {
                 milli_units: sum.milli_units / count,
+                arrears: sum.arrears / count,
                 saved: sum.saved / count,
                 share: sum.share / count,
+                provisioned: sum.provisioned / count,
                 ..sum
             };
-            self.spent.insert((storage, *heir), inherited);
+            if self.spent.insert((storage, *heir), inherited).is_none() {
+                self.known.fetch_add(1, Relaxed);
+            }
         }
     }
 
+    /// Forgets budgets that nobody uses any more, at most once in a second.
+    #[cold]
     fn forget_idle(&self, now_ms: u64) {
-        if self.spent.len() > MANY {
-            self.spent.retain(|_, spent| {
-                spent.refill(now_ms, self.throttling.burst);
-                spent.milli_units > 0
-            });
+        let second = now_ms / SECOND_MS;
+        if self.swept.swap(second, Relaxed) == second {
+            return;
         }
+        self.spent.retain(|_, spent| {
+            spent.refill(now_ms, self.throttling.burst);
+            let is_idle = spent.is_settled();
+            if is_idle {
+                self.known.fetch_sub(1, Relaxed);
+            }
+            !is_idle
+        });
     }
+}
+
+/// Where a request waits for throughput.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Waits {
+    /// Where it asks.
+    Here,
+    /// Where it gave back what it holds: it is refused, and [`Bill::take_turn`] says when to try
+    /// again.
+    Elsewhere,
+}
+
+/// A request that waits for throughput.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Turn {
+    /// When it may be let in.
+    pub(crate) at: Instant,
+    /// When its patience ends.
+    until: Instant,
 }
 
 /// What one transaction does and owes. It pays when it is dropped, however the transaction ends.
@@ -218,16 +388,21 @@ pub(crate) struct Bill {
     admitted: SmallVec<[(Place, Place); 1]>,
     /// Who keeps those budgets.
     payee: Option<Store>,
+    /// When its patience ends, if it has waited or does.
+    until: Option<Instant>,
+    /// When to try again, of one that does not wait where it asks.
+    turn: Option<Turn>,
 }
 
 impl Bill {
     /// Asks a physical partition of `container` to be let in, unless it has done so before. Waits
-    /// for its turn as long as the store has patience.
+    /// for its turn as long as the store has patience, which is for the transaction as a whole.
     pub(crate) async fn admit(
         &mut self,
         store: &Store,
         container: &Container,
         partition: &Partition,
+        waits: Waits,
     ) -> Result<()> {
         let Some(budget) = container.budget(partition) else {
             return Ok(());
@@ -237,23 +412,49 @@ impl Bill {
             return Ok(());
         }
         let budgets = store.budgets();
-        let (mut deadline, mut waited) = (None, false);
-        while let Err(retry_after) = budgets.admit(budget.place, budget.share.milli_units()) {
-            let patience = budgets.throttling.patience;
-            let deadline = *deadline.get_or_insert_with(|| Instant::now() + patience);
-            if Instant::now() + retry_after > deadline {
-                container.heat.throttled(partition.id);
-                return Err(Error::Throttled {
-                    retry_after,
-                    waited,
-                });
+        while let Err(refusal) = budgets.admit(budget.place, budget.share.milli_units()) {
+            let waited = self.until.is_some();
+            match (self.turn(refusal, budgets.throttling.patience), waits) {
+                (Some(turn), Waits::Here) => {
+                    self.until = Some(turn.until);
+                    tokio::time::sleep_until(turn.at).await;
+                    continue;
+                }
+                (Some(turn), Waits::Elsewhere) => self.turn = Some(turn),
+                (None, _) => container.heat.throttled(partition.id),
             }
-            tokio::time::sleep(retry_after).await;
-            waited = true;
+            return Err(Error::Throttled {
+                retry_after: refusal.retry_after,
+                waited,
+                shortage: Box::new(refusal.shortage),
+            });
         }
         self.admitted.push((place, budget.place));
         self.payee.get_or_insert_with(|| store.clone());
         Ok(())
+    }
+
+    /// When one that was refused may try again, if its patience lasts so long.
+    fn turn(&self, refusal: Refusal, patience: Duration) -> Option<Turn> {
+        if patience.is_zero() {
+            return None;
+        }
+        let now = Instant::now();
+        let turn = Turn {
+            at: now + refusal.retry_after,
+            until: self.until.unwrap_or(now + patience),
+        };
+        (turn.at <= turn.until).then_some(turn)
+    }
+
+    /// When to try again, if it was refused and shall not wait where it asked.
+    pub(crate) fn take_turn(&mut self) -> Option<Turn> {
+        self.turn.take()
+    }
+
+    /// Goes on with what is left of the patience of one that has waited.
+    pub(crate) fn has_waited(&mut self, turn: Turn) {
+        self.until = Some(turn.until);
     }
 
     /// What was done, after paying for it.
@@ -298,7 +499,12 @@ mod tests {
 
     fn wait(budgets: &Budgets) -> Option<u128> {
         let refused = budgets.admit(PLACE, SHARE).err();
-        refused.map(|retry_after| retry_after.as_millis())
+        refused.map(|refusal| refusal.retry_after.as_millis())
+    }
+
+    fn words(budgets: &Budgets, share: u64) -> String {
+        let refused = budgets.admit(PLACE, share).unwrap_err();
+        refused.shortage.to_string()
     }
 
     #[test]
@@ -319,12 +525,147 @@ mod tests {
         let clock = Clock::manual(10_000);
         let budgets = budgets(&clock, false);
         assert_eq!(wait(&budgets), None);
-        budgets.pay(PLACE, 3 * SHARE + 5);
-        assert_eq!(wait(&budgets), Some(3_000));
-        clock.advance(2_900);
+        budgets.pay(PLACE, 2 * SHARE);
+        assert_eq!(wait(&budgets), Some(2_000));
+        clock.advance(1_900);
         assert_eq!(wait(&budgets), Some(100));
         clock.advance(100);
         assert_eq!(wait(&budgets), None);
+    }
+
+    /// Asks for `costs` in turn, again and again, every tenth of a second. Answers what was granted
+    /// and for how long at a stretch nothing was, in milliseconds.
+    fn saturate(budgets: &Budgets, clock: &Clock, costs: &[u64], seconds: u64) -> (u64, u64) {
+        let (mut granted, mut refused, mut longest) = (0, 0, 0);
+        let mut costs = costs.iter().cycle();
+        for _ in 0..seconds * 10 {
+            refused += 100;
+            while budgets.admit(PLACE, SHARE).is_ok() {
+                let cost = costs.next().unwrap();
+                budgets.pay(PLACE, *cost);
+                granted += cost;
+                refused = 0;
+            }
+            longest = longest.max(refused);
+            clock.advance(100);
+        }
+        (granted, longest)
+    }
+
+    #[test]
+    fn one_large_request_is_paid_off_beside_small_ones() {
+        for seconds in [3, 5, 10, 25, 100, 1_000] {
+            let clock = Clock::manual(10_000);
+            let budgets = budgets(&clock, false);
+            assert_eq!(wait(&budgets), None);
+            budgets.pay(PLACE, seconds * SHARE);
+            let words = words(&budgets, SHARE);
+            let large = seconds * SHARE / 1_000;
+            assert_eq!(
+                words,
+                format!("the partition has 400 RU/s and is paying off a request of {large} RU")
+            );
+            // As long as it takes, and a while longer, small ones take what they can get.
+            let duration = 2 * seconds + 20;
+            let (granted, longest) = saturate(&budgets, &clock, &[1_000], duration);
+            assert!(longest <= 2_000, "{seconds}: {longest}");
+            let all = (granted + seconds * SHARE) as f64 / (duration * SHARE) as f64;
+            assert!((0.98..1.02).contains(&all), "{seconds}: {all}");
+        }
+    }
+
+    #[test]
+    fn large_requests_that_keep_coming_get_no_more_than_there_is() {
+        for costs in [
+            &[SHARE / 2][..],
+            &[3 * SHARE],
+            &[7 * SHARE],
+            &[40 * SHARE],
+            &[20 * SHARE, 1_000, 1_000],
+            &[1_000, 1_000, 1_000, 5 * SHARE],
+        ] {
+            let clock = Clock::manual(10_000);
+            let budgets = budgets(&clock, false);
+            let (granted, _) = saturate(&budgets, &clock, costs, 20_000);
+            let all = granted as f64 / (20_000 * SHARE) as f64;
+            assert!((0.999..1.005).contains(&all), "{costs:?}: {all}");
+        }
+    }
+
+    #[test]
+    fn unused_seconds_pay_arrears_whole() {
+        let clock = Clock::manual(10_000);
+        let budgets = budgets(&clock, true);
+        assert_eq!(wait(&budgets), None);
+        budgets.pay(PLACE, 12 * SHARE);
+        clock.advance(12_000);
+        let spent = |budgets: &Budgets| {
+            assert_eq!(wait(budgets), None);
+            *budgets.spent.get(&PLACE).unwrap()
+        };
+        assert!(spent(&budgets).is_settled());
+        assert_eq!(spent(&budgets).saved, 0, "nothing was left over");
+        clock.advance(3_000);
+        assert_eq!(spent(&budgets).saved, 3 * SHARE);
+    }
+
+    #[test]
+    fn lower_throughput_takes_nothing_from_the_seconds_that_follow() {
+        for lowered in [SHARE, 2 * SHARE, 9 * SHARE, 25 * SHARE - 1, 100, 1] {
+            let clock = Clock::manual(10_000);
+            let budgets = budgets(&clock, false);
+            budgets.admit(PLACE, 25 * SHARE).unwrap();
+            budgets.pay(PLACE, 13 * SHARE);
+            // 52 % of a second are used, of whichever there is.
+            assert!(budgets.admit(PLACE, lowered).is_ok(), "{lowered}");
+            budgets.pay(PLACE, lowered);
+            let refused = budgets.admit(PLACE, lowered).unwrap_err();
+            assert!(refused.retry_after.as_millis() <= 2_000, "{refused:?}");
+            clock.advance(2_000);
+            budgets.admit(PLACE, lowered).unwrap();
+        }
+        // Raised, it is paid off sooner.
+        let clock = Clock::manual(10_000);
+        let budgets = budgets(&clock, false);
+        budgets.admit(PLACE, SHARE).unwrap();
+        budgets.pay(PLACE, 30 * SHARE);
+        assert!(budgets.admit(PLACE, 25 * SHARE).is_ok());
+    }
+
+    #[test]
+    fn a_wall_clock_that_is_set_gives_and_takes_nothing() {
+        const HOUR: i64 = 3_600_000;
+        for step in [HOUR, -HOUR, 24 * HOUR, -24 * HOUR, 1, -1, -1_000_000 * HOUR] {
+            let clock = Clock::manual(1_700_000_000_250);
+            let budgets = budgets(&clock, true);
+            assert_eq!(wait(&budgets), None);
+            budgets.pay(PLACE, SHARE);
+            assert_eq!(wait(&budgets), Some(750), "{step}");
+            clock.set_wall(clock.now_ms().saturating_add_signed(step));
+            assert_eq!(wait(&budgets), Some(750), "{step}");
+            clock.advance(750);
+            for _ in 0..5 {
+                assert_eq!(wait(&budgets), None, "{step}");
+                budgets.pay(PLACE, SHARE);
+                assert_eq!(wait(&budgets), Some(1_000), "{step}");
+                clock.set_wall(clock.now_ms().saturating_add_signed(step));
+                clock.advance(1_000);
+            }
+        }
+    }
+
+    #[test]
+    fn refusals_say_why() {
+        let clock = Clock::manual(10_000);
+        let budgets = budgets(&clock, false);
+        for _ in 0..4 {
+            assert_eq!(wait(&budgets), None);
+            budgets.pay(PLACE, SHARE / 4);
+        }
+        assert_eq!(
+            words(&budgets, SHARE),
+            "the partition's 400 RU/s for this second are used up"
+        );
     }
 
     #[test]
@@ -338,6 +679,18 @@ mod tests {
         clock.advance(1_000);
         assert!(wait(&budgets).is_some());
         assert_eq!(budgets.spent.len(), 1);
+        assert_eq!(budgets.known.load(Relaxed), 1);
+        // Whatever comes and goes, they are counted right.
+        budgets.hand_over(1, &[0], &[5, 6, 7]);
+        budgets.hand_over(1, &[5, 6], &[8]);
+        assert_eq!(budgets.known.load(Relaxed), budgets.spent.len());
+        // However many are in use, they are looked through once in a second.
+        for storage in 0..=2 * MANY as u64 {
+            let _ = budgets.admit((storage, 0), SHARE);
+            budgets.pay((storage, 0), SHARE);
+        }
+        assert!(budgets.spent.len() > 2 * MANY);
+        assert_eq!(budgets.swept.load(Relaxed), 11);
     }
 
     #[test]
@@ -357,9 +710,13 @@ mod tests {
         // The next one finds 400 RU of them left, and its debt is paid by the seconds that follow.
         assert_eq!(wait(&budgets), None);
         budgets.pay(PLACE, BURST_MILLI_UNITS);
-        assert_eq!(wait(&budgets), Some(6_000));
-        clock.advance(6_000);
+        assert_eq!(wait(&budgets), Some(2_000));
+        clock.advance(2_000);
         assert_eq!(wait(&budgets), None);
+        assert!(budgets.spent.get(&PLACE).unwrap().arrears > 0);
+        clock.advance(5_000);
+        assert_eq!(wait(&budgets), None);
+        assert!(budgets.spent.get(&PLACE).unwrap().is_settled());
     }
 
     #[test]
@@ -382,7 +739,7 @@ mod tests {
             budgets
                 .spent
                 .get(&(1, partition))
-                .map(|spent| spent.milli_units)
+                .map(|spent| spent.milli_units + spent.arrears)
         };
         budgets.admit(PLACE, SHARE).unwrap();
         budgets.pay(PLACE, 5 * SHARE);

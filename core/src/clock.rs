@@ -1,8 +1,9 @@
-//! Time for the core: wall clock for expiry, and versions that only grow.
+//! Time for the core: wall clock for expiry, steady time for whatever is counted by the second, and
+//! versions that only grow.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// Tells the time. Clones share their state.
 #[derive(Clone, Debug)]
@@ -13,20 +14,34 @@ pub struct Clock {
 
 #[derive(Clone, Debug)]
 enum Source {
-    System,
-    /// Stands at this many milliseconds until it is moved.
-    Manual(Arc<AtomicU64>),
+    /// The system's, and what its steady time counts from.
+    System { began: Instant, began_ms: u64 },
+    /// Stands until it is moved.
+    Manual(Arc<Manual>),
+}
+
+/// A clock of tests, in milliseconds.
+#[derive(Debug)]
+struct Manual {
+    wall: AtomicU64,
+    steady: AtomicU64,
 }
 
 impl Clock {
     /// The system's clock.
     pub fn system() -> Self {
-        Self::new(Source::System)
+        Self::new(Source::System {
+            began: Instant::now(),
+            began_ms: millis(since_1970()),
+        })
     }
 
-    /// A clock that stands still at `now_ms` until [`Self::advance`] moves it, for tests of expiry.
+    /// A clock that stands still at `now_ms` until [`Self::advance`] moves it, for tests.
     pub fn manual(now_ms: u64) -> Self {
-        Self::new(Source::Manual(Arc::new(AtomicU64::new(now_ms))))
+        Self::new(Source::Manual(Arc::new(Manual {
+            wall: AtomicU64::new(now_ms),
+            steady: AtomicU64::new(now_ms),
+        })))
     }
 
     fn new(source: Source) -> Self {
@@ -36,16 +51,36 @@ impl Clock {
         }
     }
 
-    /// Moves a manual clock forward. The system's clock moves by itself.
+    /// Lets time pass for a manual clock. The system's clock moves by itself.
     pub fn advance(&self, by_ms: u64) {
-        if let Source::Manual(now) = &self.source {
-            now.fetch_add(by_ms, Ordering::Relaxed);
+        if let Source::Manual(manual) = &self.source {
+            manual.wall.fetch_add(by_ms, Ordering::Relaxed);
+            manual.steady.fetch_add(by_ms, Ordering::Relaxed);
+        }
+    }
+
+    /// Sets the wall clock of a manual clock, as an administrator or NTP does: no time passes.
+    pub fn set_wall(&self, now_ms: u64) {
+        if let Source::Manual(manual) = &self.source {
+            manual.wall.store(now_ms, Ordering::Relaxed);
         }
     }
 
     /// Milliseconds since 1970.
     pub fn now_ms(&self) -> u64 {
-        self.now_us() / 1_000
+        match &self.source {
+            Source::System { .. } => millis(since_1970()),
+            Source::Manual(manual) => manual.wall.load(Ordering::Relaxed),
+        }
+    }
+
+    /// Milliseconds that never jump, whatever becomes of the wall clock. They are what that showed
+    /// when this clock was made and what has passed since, so they compare with none but their own.
+    pub fn steady_ms(&self) -> u64 {
+        match &self.source {
+            Source::System { began, began_ms } => began_ms + millis(began.elapsed()),
+            Source::Manual(manual) => manual.steady.load(Ordering::Relaxed),
+        }
     }
 
     /// A version above every version given before and above `previous`: the time in microseconds
@@ -69,15 +104,21 @@ impl Clock {
 
     fn now_us(&self) -> u64 {
         match &self.source {
-            Source::System => {
-                let elapsed = SystemTime::now()
-                    .duration_since(UNIX_EPOCH)
-                    .unwrap_or_default();
-                u64::try_from(elapsed.as_micros()).unwrap_or(u64::MAX)
-            }
-            Source::Manual(now) => now.load(Ordering::Relaxed).saturating_mul(1_000),
+            Source::System { .. } => u64::try_from(since_1970().as_micros()).unwrap_or(u64::MAX),
+            Source::Manual(manual) => manual.wall.load(Ordering::Relaxed).saturating_mul(1_000),
         }
     }
+}
+
+fn since_1970() -> Duration {
+    SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .unwrap_or_default()
+}
+
+/// Without the wide division of [`Duration::as_millis`]: every request comes here.
+fn millis(duration: Duration) -> u64 {
+    duration.as_secs() * 1_000 + u64::from(duration.subsec_millis())
 }
 
 #[cfg(test)]
@@ -91,5 +132,20 @@ mod tests {
         let second = clock.next_version(0);
         assert!(second > first);
         assert_eq!(clock.next_version(1_000_000), 1_000_001);
+    }
+
+    #[test]
+    fn steady_time_does_not_follow_a_wall_clock_that_is_set() {
+        let clock = Clock::manual(5_000);
+        for wall in [0, 86_400_000, 1, u64::MAX / 2] {
+            let before = clock.steady_ms();
+            clock.set_wall(wall);
+            assert_eq!((clock.now_ms(), clock.steady_ms()), (wall, before));
+            clock.advance(7);
+            assert_eq!((clock.now_ms(), clock.steady_ms()), (wall + 7, before + 7));
+        }
+        let system = Clock::system();
+        assert!(system.steady_ms().abs_diff(system.now_ms()) < 60_000);
+        assert!(system.steady_ms() <= system.steady_ms());
     }
 }

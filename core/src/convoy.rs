@@ -76,9 +76,7 @@ impl Ride {
                 before,
             });
         }
-        // Asked before the snapshot is taken: whoever comes later must see a later one. Who waits
-        // for throughput shall not keep those waiting who have it.
-        let joins = joins && !store.budgets().has_patience();
+        // Asked before the snapshot is taken: whoever comes later must see a later one.
         let crowd = latched.crowd().filter(|_| joins);
         let convoy = Convoy {
             transaction: store.begin_statement().await?,

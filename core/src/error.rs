@@ -4,6 +4,7 @@
 
 use std::time::Duration;
 
+use crate::budget::Shortage;
 use crate::engine::EngineError;
 
 /// What the core answers.
@@ -53,12 +54,17 @@ pub enum Error {
     #[error("the continuation is not valid: {0}")]
     InvalidContinuation(&'static str),
     /// The partition's request units of this second are used up.
-    #[error("the request rate is too large; try again in {} ms", retry_after.as_millis())]
+    #[error(
+        "the request rate is too large: {shortage}; try again in {} ms",
+        retry_after.as_millis()
+    )]
     Throttled {
         /// When the next attempt may pass.
         retry_after: Duration,
         /// Whether the request has waited for its turn already, and in vain.
         waited: bool,
+        /// Why it has nothing left.
+        shortage: Box<Shortage>,
     },
     /// The engine cannot be reached right now.
     #[error("{0}")]

@@ -5,9 +5,10 @@ use serde::{Deserialize, Serialize};
 use crate::definition::Definition;
 use crate::error::{Error, Result};
 use crate::name::ContainerName;
-use crate::partition_map::middle;
+use crate::partition_map::{Partition, middle};
 use crate::sharing::join;
 use crate::store::Store;
+use crate::throughput::partitions_for;
 
 /// The most that one container may have.
 const MAX_UNITS: u32 = 1_000_000;
@@ -65,12 +66,15 @@ fn check(what: &str, units: u32, (least, step): (u32, u32)) -> Result<()> {
 
 impl Store {
     /// Gives a container this throughput, or takes away its limit. It gets the physical partitions
-    /// that this needs by splitting the widest ones; it never loses any.
+    /// that this needs by splitting the widest ones; it never loses any. They come first: if there
+    /// cannot be enough of them, the throughput stays what it was.
     pub async fn provision(
         &self,
         name: &ContainerName,
         throughput: Option<Throughput>,
     ) -> Result<()> {
+        let units = throughput.map(Throughput::units);
+        self.split_into(name, partitions_for(units)).await?;
         let altered = self.alter(name, move |transaction, mut draft| {
             Box::pin(async move {
                 if let (Some(shared), None) = (draft.definition.shared, throughput)
@@ -89,16 +93,27 @@ impl Store {
 
     /// Splits the widest partitions of a container until its throughput has those it needs.
     pub(crate) async fn split_for_throughput(&self, name: &ContainerName) -> Result<()> {
+        let container = self.begin().await?.container(name).await?;
+        let needed = container.definition.partitions_needed();
+        self.split_into(name, needed).await
+    }
+
+    /// Splits the widest partitions of a container until there are so many.
+    async fn split_into(&self, name: &ContainerName, needed: u32) -> Result<()> {
         loop {
             let container = self.begin().await?.container(name).await?;
-            let needed = container.definition.partitions_needed();
-            if container.partitions.count() >= usize::try_from(needed).unwrap_or(usize::MAX) {
+            let partitions = &container.partitions;
+            if partitions.count() >= usize::try_from(needed).unwrap_or(usize::MAX) {
                 return Ok(());
             }
-            let widest = container
-                .partitions
+            // One that is being split or merged already is left to who does that, if others can be.
+            let rank = |partition: &&Partition| {
+                let width = partition.last.abs_diff(partition.first);
+                (partition.heirs.is_empty(), width)
+            };
+            let widest = partitions
                 .iter()
-                .max_by_key(|partition| partition.last.abs_diff(partition.first))
+                .max_by_key(rank)
                 .ok_or_else(|| Error::Internal("a container has no partition".into()))?;
             let at = middle(widest.first, widest.last);
             self.split_partition(name, widest.id, Some(at)).await?;

@@ -225,24 +225,25 @@ impl Transaction {
         if let Some(token) = first_token(&range, page) {
             self.admit(container, token).await?;
         }
+        self.tick();
         let (scan, found) = self.scan_page(container, range, page).await?;
-        self.count_partitions_visited(container, &scan, &found);
+        let queried = self.count_partitions_visited(container, &scan, &found);
         let continuation = continuation(container, page.reverse, &found);
         let mut items = Vec::with_capacity(found.entries.len());
-        let mut examined = Charge::default();
+        let mut charged = queried;
         for (key, value) in found.entries {
             let item = walk::item(&key, value)?;
             let place = container.place(item.locator.token);
             let charge = self.bill.meter.examined(place, item.counted_bytes());
             self.heat(container, place.1, charge);
-            examined += charge;
+            charged += charge;
             if !item.is_expired(self.now_ms) {
                 items.push(item);
             }
         }
-        if let Some((token, partition_key)) = span.logical_partition() {
-            let heat = &container.heat;
-            heat.charge_key(token, partition_key, examined, self.now_ms);
+        // Of a query within one logical partition, all is what that one costs.
+        if let Some((token, key)) = span.logical_partition() {
+            self.warm_key(container, token, key, charged);
         }
         Ok(ItemPage {
             items,
@@ -263,8 +264,9 @@ impl Transaction {
             return Err(Error::NotFound(format!("a complete index {}", span.index)));
         }
         for partition in container.partitions.iter() {
-            self.bill.admit(&self.store, container, partition).await?;
+            self.admit_to(container, partition).await?;
         }
+        self.tick();
         let range = index_range(container, span);
         let (_, found) = self.scan_page(container, range, page).await?;
         if page.continuation.is_none() {
@@ -339,7 +341,12 @@ impl Transaction {
     }
 
     /// Charges each physical partition between where a page of items began and where it ended.
-    fn count_partitions_visited(&mut self, container: &Container, scan: &Scan, found: &Page) {
+    fn count_partitions_visited(
+        &mut self,
+        container: &Container,
+        scan: &Scan,
+        found: &Page,
+    ) -> Charge {
         let range = &scan.range;
         let mut first = token_of(&range.start).unwrap_or(i64::MIN);
         let mut last = range
@@ -351,14 +358,16 @@ impl Transaction {
             let reached = token_of(key).unwrap_or(last);
             *(if scan.reverse { &mut first } else { &mut last }) = reached;
         }
-        for partition in container.partitions.overlapping(first, last) {
-            self.count_queried(container, partition.id);
-        }
+        let visited = container.partitions.overlapping(first, last);
+        visited
+            .map(|partition| self.count_queried(container, partition.id))
+            .sum()
     }
 
-    fn count_queried(&mut self, container: &Container, partition: PartitionId) {
+    fn count_queried(&mut self, container: &Container, partition: PartitionId) -> Charge {
         let charge = self.bill.meter.queried((container.storage(), partition));
         self.heat(container, partition, charge);
+        charge
     }
 }
 

@@ -10,7 +10,7 @@ use bytes::Bytes;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-use crate::budget::{Budgets, Throttling};
+use crate::budget::{Budgets, Throttling, Turn};
 use crate::catalog::Catalog;
 use crate::clock::Clock;
 use crate::convoy::{ItemLatches, Refused, Ride};
@@ -169,9 +169,13 @@ impl Store {
         E: StatementError,
     {
         let (mut attempt, mut waiting_since, mut joins) = (0, None, true);
+        let mut turn: Option<Turn> = None;
         loop {
             let latched = self.latches().lock(items, joins).await;
             let mut ride = Ride::begin(self, latched, joins).await?;
+            if let Some(turn) = turn {
+                ride.transaction().bill.has_waited(turn);
+            }
             let done = statement(ride.transaction()).await;
             let blocked = match done {
                 Ok(value) => match ride.commit().await {
@@ -192,9 +196,18 @@ impl Store {
                     ride.leave();
                     holder.map(|holder| (error, holder))
                 }
-                Err(error) => match ride.fail().await {
-                    true => return Err(error),
-                    false => None,
+                Err(error) => match ride.transaction().bill.take_turn() {
+                    // Nor for as long as throughput may take.
+                    Some(next) => {
+                        ride.leave();
+                        turn = Some(next);
+                        Box::pin(tokio::time::sleep_until(next.at)).await;
+                        continue;
+                    }
+                    None => match ride.fail().await {
+                        true => return Err(error),
+                        false => None,
+                    },
                 },
             };
             match blocked {

@@ -11,7 +11,7 @@ use bytes::Bytes;
 use smallvec::SmallVec;
 use tokio::time::Instant;
 
-use crate::budget::Bill;
+use crate::budget::{Bill, Waits};
 use crate::catalog::Draft;
 use crate::container::Container;
 use crate::engine::{BoxFuture, CommitOutcome, Page, Scan, Snapshot};
@@ -22,6 +22,7 @@ use crate::latch::LatchedItem;
 use crate::locator::Locator;
 use crate::name::ContainerName;
 use crate::overlay;
+use crate::partition_map::Partition;
 use crate::store::Store;
 use crate::throughput::{Charge, Meter};
 use crate::write_set::WriteSet;
@@ -33,6 +34,8 @@ pub struct Transaction {
     pub(crate) writes: WriteSet,
     pub(crate) bill: Bill,
     pub(crate) now_ms: u64,
+    /// When what it does is noted as heat: see [`crate::clock::Clock::steady_ms`].
+    steady_ms: u64,
     /// Containers whose definition had to be read at this snapshot: to do that only once.
     looked_up: Vec<Arc<Container>>,
     guarded: SmallVec<[StorageId; 2]>,
@@ -76,13 +79,14 @@ pub struct Committed {
 
 impl Transaction {
     pub(crate) fn new(store: Store, snapshot: Box<dyn Snapshot>, manner: Manner) -> Self {
-        let now_ms = store.clock().now_ms();
+        let (now_ms, steady_ms) = (store.clock().now_ms(), store.clock().steady_ms());
         Self {
             bill: Bill::default(),
             store,
             snapshot,
             writes: WriteSet::default(),
             now_ms,
+            steady_ms,
             looked_up: Vec::new(),
             guarded: SmallVec::new(),
             created: Vec::new(),
@@ -97,6 +101,7 @@ impl Transaction {
     pub async fn refresh(&mut self) -> Result<()> {
         self.snapshot = self.store.engine().snapshot().await?;
         self.now_ms = self.store.clock().now_ms();
+        self.tick();
         self.writes = WriteSet::default();
         self.looked_up.clear();
         self.guarded.clear();
@@ -330,7 +335,27 @@ impl Transaction {
             return Ok(());
         }
         let partition = container.partitions.locate(token);
-        Box::pin(self.bill.admit(&self.store, container, partition)).await
+        self.admit_to(container, partition).await
+    }
+
+    /// Asks a physical partition for throughput. A statement does not wait for it here, where it
+    /// has latches, but in [`Store::run`]. Boxed: few containers have throughput.
+    pub(crate) fn admit_to<'a>(
+        &'a mut self,
+        container: &'a Container,
+        partition: &'a Partition,
+    ) -> BoxFuture<'a, Result<()>> {
+        let is_statement = matches!(self.manner, Manner::Statement);
+        let place = match is_statement {
+            true => Waits::Elsewhere,
+            false => Waits::Here,
+        };
+        Box::pin(self.bill.admit(&self.store, container, partition, place))
+    }
+
+    /// Notes what follows as heat of this moment: one transaction may read for minutes.
+    pub(crate) fn tick(&mut self) {
+        self.steady_ms = self.store.clock().steady_ms();
     }
 
     /// Notes what the meter counted last as heat of this partition.
@@ -338,7 +363,7 @@ impl Transaction {
         let is_first = self.bill.meter.is_first();
         container
             .heat
-            .charge(partition, charge, is_first, self.now_ms);
+            .charge(partition, charge, is_first, self.steady_ms);
     }
 
     /// Notes a charge for one logical key of this partition as heat.
@@ -349,9 +374,15 @@ impl Transaction {
         locator: &Locator,
         charge: Charge,
     ) {
-        let heat = &container.heat;
         self.heat(container, partition, charge);
-        heat.charge_key(locator.token, &locator.partition_key, charge, self.now_ms);
+        self.warm_key(container, locator.token, &locator.partition_key, charge);
+    }
+
+    /// Notes as heat of a logical key what was noted as heat of its partition already.
+    pub(crate) fn warm_key(&self, container: &Container, token: i64, key: &[u8], charge: Charge) {
+        container
+            .heat
+            .charge_key(token, key, charge, self.steady_ms);
     }
 
     /// One key of the engine, with this transaction's own writes.

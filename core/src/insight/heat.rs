@@ -1,11 +1,16 @@
 //! Heat: what requests cost lately, by physical partition and by logical key.
 //!
 //! Every operation notes its charge here, so this is kept to a few atomic additions and one short
-//! lock; all arithmetic waits until somebody asks.
+//! lock; all arithmetic waits until somebody asks. Seconds are those of the steady clock.
+//!
+//! Partitions have a counter for each second, keys have not: they are counted in windows. So what is
+//! asked of the keys is their part of all charges, counted in the same windows, and that part of
+//! what the partitions spend now is what a key spends now.
 
-use std::cmp::Reverse;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+
+use smallvec::SmallVec;
 
 use super::large_keys::LargestKeys;
 use super::top_keys::{Count, TopKeys};
@@ -15,8 +20,9 @@ use crate::throughput::Charge;
 
 /// Keys are spread over so many locks, each with a sketch of its own.
 const SHARDS: usize = 32;
-/// Keys are counted for so many seconds, then anew; the counts before are kept as long.
-const WINDOW_SECONDS: u64 = 30;
+/// Keys are counted for so many seconds, then anew; the counts before are kept as long. As many as
+/// the rate of now is taken over.
+const WINDOW_SECONDS: u64 = super::RATE_SECONDS;
 /// Seconds kept of a partition: a minute, and the one that is not over yet.
 const SECONDS: usize = 64;
 pub(super) const MINUTE: u64 = 60;
@@ -150,12 +156,59 @@ impl Heat {
         }
     }
 
-    /// The counts of keys in the last seconds, and how many seconds those are.
-    pub(super) fn key_counts(&self, second: u64) -> (Vec<Count>, u64) {
-        match &self.keys {
-            Some(keys) => keys.counts(second),
-            None => (Vec::new(), 1),
+    /// What part of all charges of late each key has, as far as keys are counted.
+    pub(super) fn key_shares(&self, second: u64) -> Vec<KeyShare> {
+        let Some(keys) = &self.keys else {
+            return Vec::new();
+        };
+        let partitions = self.partitions.iter();
+        let all: u64 = partitions
+            .map(|(_, partition)| {
+                let in_second = |second| partition.in_second(second).milli_units();
+                Weighted::of(second, in_second).sum()
+            })
+            .sum();
+        keys.shares(second, all)
+    }
+}
+
+/// What part of all charges a key has.
+#[derive(Clone, Debug)]
+pub(super) struct KeyShare {
+    pub(super) token: i64,
+    pub(super) key: SmallVec<[u8; 32]>,
+    pub(super) share: f64,
+    /// By how much that may be too high.
+    pub(super) error: f64,
+}
+
+/// The window that runs and the one before, which counts for less the more of this one is over: so
+/// both together are about as long as one.
+struct Weighted {
+    current: u64,
+    previous: u64,
+    /// Seconds of the window that runs, this one included.
+    elapsed: u64,
+}
+
+impl Weighted {
+    /// Sums over the seconds of both windows.
+    fn of(second: u64, in_second: impl Fn(u64) -> u64) -> Self {
+        let began = second - second % WINDOW_SECONDS;
+        Self {
+            current: (began..=second).map(&in_second).sum(),
+            previous: (began.saturating_sub(WINDOW_SECONDS)..began)
+                .map(&in_second)
+                .sum(),
+            elapsed: second - began + 1,
         }
+    }
+
+    fn sum(&self) -> u64 {
+        let left = WINDOW_SECONDS - self.elapsed;
+        let before = u128::from(self.previous) * u128::from(left) / u128::from(WINDOW_SECONDS);
+        let before = u64::try_from(before).unwrap_or(u64::MAX);
+        self.current.saturating_add(before)
     }
 }
 
@@ -248,6 +301,10 @@ impl PartitionHeat {
         let mut seen = slot.load(Relaxed);
         loop {
             let (then, before) = unpack(seen);
+            if is_later(then, stamp(second)) {
+                self.earlier.fetch_add(amount, Relaxed);
+                return;
+            }
             let (next, over) = match then == stamp(second) {
                 true => (before.saturating_add(amount), 0),
                 false => (amount, before),
@@ -305,8 +362,16 @@ fn slot_of(second: u64) -> usize {
 }
 
 /// As much of a second's number as is kept with its amount.
+const STAMP_MASK: u64 = u64::MAX >> AMOUNT_BITS;
+
 fn stamp(second: u64) -> u64 {
-    second & (u64::MAX >> AMOUNT_BITS)
+    second & STAMP_MASK
+}
+
+/// Whether `one` is after `other`; stamps begin anew after half a year.
+fn is_later(one: u64, other: u64) -> bool {
+    let ahead = one.wrapping_sub(other) & STAMP_MASK;
+    ahead > 0 && ahead <= STAMP_MASK / 2
 }
 
 fn pack(second: u64, amount: u64) -> u64 {
@@ -329,15 +394,8 @@ pub(super) struct KeyHeat {
 struct Windows {
     /// The number of the window that runs.
     window: u64,
-    current: Window,
-    previous: Window,
-}
-
-#[derive(Debug, Default)]
-struct Window {
-    /// The second of its first charge.
-    began: u64,
-    keys: TopKeys,
+    current: TopKeys,
+    previous: TopKeys,
 }
 
 impl Windows {
@@ -347,11 +405,34 @@ impl Windows {
             return;
         }
         std::mem::swap(&mut self.current, &mut self.previous);
-        self.current.keys.clear();
+        self.current.clear();
         if window > self.window + 1 {
-            self.previous.keys.clear();
+            self.previous.clear();
         }
         self.window = window;
+    }
+
+    /// Each key with its weight over both windows, and by how much that may be too high.
+    fn sums(&self, second: u64) -> impl Iterator<Item = (&Count, u64, u64)> {
+        let elapsed = second % WINDOW_SECONDS + 1;
+        let sum = move |current, previous| {
+            let both = Weighted {
+                current,
+                previous,
+                elapsed,
+            };
+            both.sum()
+        };
+        let current = self.current.counts().iter().map(move |count| {
+            let before = self.previous.find(count);
+            let (weight, error) = before.map_or((0, 0), |before| (before.weight, before.error));
+            let weight = sum(count.weight, weight);
+            (count, weight, sum(count.error, error))
+        });
+        let previous = self.previous.counts().iter();
+        let gone = previous.filter(|count| self.current.find(count).is_none());
+        let gone = gone.map(move |count| (count, sum(0, count.weight), sum(0, count.error)));
+        current.chain(gone).filter(|(_, weight, _)| *weight > 0)
     }
 }
 
@@ -361,47 +442,28 @@ impl KeyHeat {
         if let Some(shard) = self.shards.get_or_init(Box::default).get(shard) {
             let mut windows = lock(shard);
             windows.roll(second);
-            let current = &mut windows.current;
-            if current.keys.counts().is_empty() {
-                current.began = second;
-            }
-            current.keys.add(token, key, charge.milli_units());
+            windows.current.add(token, key, charge.milli_units());
         }
     }
 
-    /// The counts of the last seconds, and how many seconds those are.
-    fn counts(&self, second: u64) -> (Vec<Count>, u64) {
-        let mut sums = Vec::new();
-        let mut began = second;
-        for shard in self
-            .shards
-            .get()
-            .into_iter()
-            .flat_map(|shards| shards.iter())
-        {
+    /// The part that each key has of `all`, the largest first.
+    #[expect(clippy::cast_precision_loss, reason = "parts of request units")]
+    fn shares(&self, second: u64, all: u64) -> Vec<KeyShare> {
+        let mut shares = Vec::new();
+        let shards = self.shards.get().into_iter();
+        for shard in shards.flat_map(|shards| shards.iter()) {
             let mut windows = lock(shard);
             windows.roll(second);
-            for window in [&windows.current, &windows.previous] {
-                if !window.keys.counts().is_empty() {
-                    began = began.min(window.began);
-                }
-            }
-            let mut both: Vec<Count> = windows.current.keys.counts().to_vec();
-            for count in windows.previous.keys.counts() {
-                let same =
-                    |other: &&mut Count| other.token == count.token && other.key == count.key;
-                match both.iter_mut().find(same) {
-                    Some(sum) => {
-                        sum.weight += count.weight;
-                        sum.error += count.error;
-                    }
-                    None => both.push(count.clone()),
-                }
-            }
-            sums.append(&mut both);
+            shares.extend(windows.sums(second).map(|(count, weight, error)| KeyShare {
+                token: count.token,
+                key: count.key.clone(),
+                // Keys are charged a moment after their partitions.
+                share: weight as f64 / all.max(weight).max(1) as f64,
+                error: error as f64 / all.max(weight).max(1) as f64,
+            }));
         }
-        sums.sort_unstable_by_key(|count| Reverse(count.weight));
-        (sums, second - began + 1)
+        shares.sort_unstable_by(|one, other| other.share.total_cmp(&one.share));
+        shares
     }
 }
 
@@ -450,7 +512,7 @@ mod tests {
         assert_eq!(heat.partition(1).unwrap().total(), units(3));
         assert_eq!(heat.partition(1).unwrap().refused(), 1);
         assert_eq!(heat.partition(2).unwrap().requests(), 0);
-        assert_eq!(heat.key_counts(5).0.len(), 1);
+        assert_eq!(heat.key_shares(5).len(), 1);
         heat.add_bytes(1, 5);
         assert_eq!((heat.bytes(1), heat.bytes(2)), (Some(75), None));
     }
@@ -486,29 +548,68 @@ mod tests {
         PartitionMap::from_records(records.collect()).unwrap()
     }
 
-    #[test]
-    fn hot_keys_cool_down() {
-        let heat = Heat::new(&map(&[0]));
-        heat.charge_key(7, b"old", units(9), 20_000);
-        heat.charge_key(8, b"new", units(5), 40_000);
-        let names = |second| -> Vec<Vec<u8>> {
-            let (counts, _) = heat.key_counts(second);
-            counts.iter().map(|count| count.key.to_vec()).collect()
-        };
-        assert_eq!(names(59), [b"old".to_vec(), b"new".to_vec()]);
-        assert_eq!(names(60), [b"new".to_vec()]);
-        assert_eq!(names(120), Vec::<Vec<u8>>::new());
+    fn shares(heat: &Heat, second: u64) -> Vec<(String, f64)> {
+        let shares = heat.key_shares(second).into_iter();
+        let text = |key: &[u8]| String::from_utf8_lossy(key).into_owned();
+        shares.map(|it| (text(&it.key), it.share)).collect()
     }
 
     #[test]
-    fn rates_of_keys_are_over_the_time_since_they_came() {
+    fn hot_keys_cool_down() {
         let heat = Heat::new(&map(&[0]));
-        heat.charge_key(7, b"k", units(9), 65_000);
-        assert_eq!(heat.key_counts(65).1, 1);
-        assert_eq!(heat.key_counts(74).1, 10);
-        heat.charge_key(7, b"k", units(9), 91_000);
-        assert_eq!(heat.key_counts(92).1, 28);
-        // The window in which the first charge came is over and forgotten.
-        assert_eq!(heat.key_counts(122).1, 32);
+        for (token, key, second) in [(7, b"old", 12_000), (8, b"new", 25_000)] {
+            heat.charge(0, units(9), true, second);
+            heat.charge_key(token, key, units(9), second);
+        }
+        let names = |second| -> Vec<String> {
+            let shares = shares(&heat, second).into_iter();
+            shares.map(|(key, _)| key).collect()
+        };
+        assert_eq!(names(25), ["new", "old"]);
+        assert_eq!(names(29), ["new"]);
+        assert_eq!(names(38), ["new"]);
+        assert_eq!(names(40), Vec::<String>::new());
+        assert_eq!(names(400), Vec::<String>::new());
+    }
+
+    #[test]
+    fn shares_of_keys_are_of_all_charges_wherever_a_window_stands() {
+        let heat = Heat::new(&map(&[0, 1]));
+        // Two keys, and queries that are of no key: 5 + 3 + 2 in each second. Idle in between.
+        for second in (1_000..1_030).chain(1_045..1_060) {
+            let ms = second * 1_000;
+            for (partition, key, charge) in [(0, "five", 5), (1, "three", 3)] {
+                heat.charge(partition, units(charge), true, ms);
+                heat.charge_key(i64::from(partition), key.as_bytes(), units(charge), ms);
+            }
+            heat.charge(1, units(2), true, ms);
+            let shown = shares(&heat, second);
+            let expected = [("five", 0.5), ("three", 0.3)];
+            assert_eq!(shown.len(), expected.len());
+            for ((shown, share), (key, expected)) in shown.into_iter().zip(expected) {
+                assert_eq!(shown, key, "{second}");
+                assert!((share - expected).abs() < 0.001, "{second} {key}: {share}");
+            }
+        }
+    }
+
+    #[test]
+    fn what_comes_late_takes_no_later_second_away() {
+        let heat = Heat::new(&map(&[0]));
+        let partition = heat.partition(0).unwrap();
+        // One transaction notes what it did at the second in which it began, 70 seconds ago.
+        heat.charge(0, units(4), true, 174_000);
+        heat.charge(0, units(3), true, 110_000);
+        assert_eq!(partition.in_second(174), units(4));
+        assert_eq!(partition.total(), units(7));
+        for (one, other, expected) in [
+            (5, 4, true),
+            (4, 5, false),
+            (4, 4, false),
+            (2, STAMP_MASK, true),
+            (STAMP_MASK, 2, false),
+        ] {
+            assert_eq!(is_later(one, other), expected, "{one} {other}");
+        }
     }
 }

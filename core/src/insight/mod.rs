@@ -72,11 +72,11 @@ pub struct HotKey {
     pub key: String,
     /// The physical partition it lies in.
     pub partition: PartitionId,
-    /// Request units per second.
+    /// Request units per second, over the same time as those of partitions.
     pub request_units_per_second: f64,
     /// By how much that may be too high.
     pub error: f64,
-    /// Its part of all that the container was charged for keys in this time.
+    /// Its part of all that the container was charged lately.
     pub share: f64,
 }
 
@@ -96,12 +96,13 @@ impl Store {
     pub async fn insight(&self, name: &ContainerName) -> Result<Insight> {
         let mut transaction = self.begin().await?;
         let container = transaction.container(name).await?;
-        let second = transaction.now_ms() / 1_000;
+        let second = self.clock().steady_ms() / 1_000;
         let statistics = transaction.statistics(&container).await?;
-        let partitions = statistics
+        let partitions: Vec<PartitionInsight> = statistics
             .into_iter()
             .map(|statistics| PartitionInsight::of(&container, statistics, second))
             .collect();
+        let hot_keys = hot_keys(&container, &partitions, second);
         Ok(Insight {
             name: name.clone(),
             throughput: Throughput::of(&container.definition),
@@ -109,7 +110,7 @@ impl Store {
             max_partition_bytes: container.limits.physical_bytes,
             max_logical_bytes: container.limits.logical_bytes,
             partitions,
-            hot_keys: hot_keys(&container, second),
+            hot_keys,
         })
     }
 
@@ -165,18 +166,18 @@ impl PartitionInsight {
     }
 }
 
-fn hot_keys(container: &Container, second: u64) -> Vec<HotKey> {
-    let (counts, seconds) = container.heat.key_counts(second);
-    let units = |milli_units| Charge::from_milli_units(milli_units).request_units();
-    let all: f64 = counts.iter().map(|count| units(count.weight)).sum();
-    let key = |count: &top_keys::Count| HotKey {
-        key: container.key_text(&count.key),
-        partition: container.partitions.locate(count.token).id,
-        request_units_per_second: units(count.weight) / seconds as f64,
-        error: units(count.error) / seconds as f64,
-        share: units(count.weight) / all.max(f64::MIN_POSITIVE),
+fn hot_keys(container: &Container, partitions: &[PartitionInsight], second: u64) -> Vec<HotKey> {
+    let rates = partitions.iter().map(|it| it.request_units_per_second);
+    let rate: f64 = rates.sum();
+    let shares = container.heat.key_shares(second).into_iter();
+    let key = |it: heat::KeyShare| HotKey {
+        key: container.key_text(&it.key),
+        partition: container.partitions.locate(it.token).id,
+        request_units_per_second: it.share * rate,
+        error: it.error * rate,
+        share: it.share,
     };
-    counts.iter().take(LISTED_KEYS).map(key).collect()
+    shares.take(LISTED_KEYS).map(key).collect()
 }
 
 /// The heat that a container begins with: that of the same storage before, if it is known. None is

@@ -53,6 +53,12 @@ impl TopKeys {
         }
     }
 
+    /// What is known here of the key that `other` counts.
+    pub(super) fn find(&self, other: &Count) -> Option<&Count> {
+        let same = |count: &&Count| count.token == other.token && count.key == other.key;
+        self.counts.iter().find(same)
+    }
+
     pub(super) fn clear(&mut self) {
         self.counts.clear();
     }

@@ -150,3 +150,75 @@ async fn what_one_key_costs_is_counted_for_reads_of_its_rows_too() {
     let insight = insight(&store).await;
     assert_eq!(insight.hot_keys.first().unwrap().key, "key 7");
 }
+
+/// Steady load on known keys, by reads, writes and queries, with idle times, a wall clock that is
+/// set, and a split: what is shown of keys is what they cost.
+#[tokio::test]
+async fn what_is_shown_of_hot_keys_is_what_they_cost() {
+    use tessera_core::reading::{PageRequest, Span};
+
+    let clock = Clock::manual(60_000_000);
+    let store = store(&clock, 10_000).await;
+    let keys = [("a", 6), ("b", 3), ("c", 1)];
+    for (key, _) in keys {
+        for row in 0..38 {
+            put(&store, key, row).await.unwrap();
+        }
+    }
+    clock.advance(100_000);
+    let query = async |key: &'static str| {
+        let mut transaction = store.begin().await.unwrap();
+        let container = transaction.container(&name("c")).await.unwrap();
+        let locator = Locator::murmur3(key, "0");
+        let span = Span::Partition {
+            token: locator.token,
+            partition_key: locator.partition_key.clone(),
+        };
+        let request = PageRequest::default();
+        let page = transaction.scan(&container, &span, &request).await;
+        assert_eq!(page.unwrap().items.len(), 38);
+        transaction.read(&container, &locator).await.unwrap();
+        transaction.meter().charge().request_units()
+    };
+    for second in 0..95 {
+        let mut costs = Vec::new();
+        for (key, times) in keys {
+            let mut cost = 0.0;
+            for _ in 0..times {
+                cost += query(key).await;
+            }
+            costs.push(cost);
+        }
+        clock.advance(1_000);
+        match second {
+            20 => clock.set_wall(1),
+            33 => clock.set_wall(90_000_000_000),
+            47 => {
+                let more = Some(Throughput::manual(20_000).unwrap());
+                store.provision(&name("c"), more).await.unwrap();
+            }
+            70 => clock.advance(300_000),
+            _ => {}
+        }
+        // A rate is over ten seconds, which is how long after an idle time it takes to be right.
+        if second < 10 || (70..81).contains(&second) {
+            continue;
+        }
+        let insight = insight(&store).await;
+        let all: f64 = costs.iter().sum();
+        let partitions = insight.partitions.iter();
+        let shown: f64 = partitions.map(|it| it.request_units_per_second).sum();
+        assert!(
+            (shown / all - 1.0).abs() < 0.05,
+            "{second}: {shown} of {all}"
+        );
+        assert_eq!(insight.hot_keys.len(), keys.len(), "{second}");
+        for ((hot, (key, _)), cost) in insight.hot_keys.iter().zip(keys).zip(&costs) {
+            assert_eq!(hot.key, key, "{second}");
+            let rate = hot.request_units_per_second / cost;
+            assert!((rate - 1.0).abs() < 0.05, "{second} {key}: {rate}");
+            let share = hot.share / (cost / all);
+            assert!((share - 1.0).abs() < 0.05, "{second} {key}: {share}");
+        }
+    }
+}

@@ -237,12 +237,134 @@ async fn a_patient_store_lets_requests_wait_for_their_turn() {
     assert!(waited >= Duration::from_secs(1), "{waited:?}");
     let throttled = async || store.insight(&name("c")).await.unwrap().partitions[0].throttled;
     assert_eq!(throttled().await, 0);
-    // 4 MiB cost more than five seconds have, for which it has no patience.
-    let large = tessera_core::item::NewItem::new(place(-1, 999), "x".repeat(4 << 20));
-    insert(&store, &name("c"), large).await.unwrap();
+    // 16 MiB cost more than twenty seconds have. For one such request nobody waits long; the next
+    // one is more than is put off, and for that it has no patience.
+    let large = |row| tessera_core::item::NewItem::new(place(-1, row), "x".repeat(16 << 20));
+    insert(&store, &name("c"), large(998)).await.unwrap();
+    insert(&store, &name("c"), large(999)).await.unwrap();
     let refused = put(&store, place(-1, 1_000)).await.unwrap_err();
     assert!(matches!(refused, Error::Throttled { .. }), "{refused}");
+    let why = "is paying off a request of";
+    assert!(refused.to_string().contains(why), "{refused}");
     assert_eq!(throttled().await, 1);
+}
+
+/// What waits for throughput has no latch: a writer that meets it there goes ahead.
+#[tokio::test]
+async fn who_waits_for_throughput_keeps_nobody_waiting_who_has_it() {
+    let mut options = options(Clock::system());
+    options.throttling.patience = Duration::from_secs(30);
+    let engine = Arc::new(tessera_core::memory::MemoryEngine::new());
+    let store = Store::open(engine, options).await.unwrap();
+    for (container, throughput) in [("slow", Some(Throughput::Manual(400))), ("free", None)] {
+        let new = NewContainer {
+            throughput,
+            ..new_container(vec![], 1)
+        };
+        let created = store.create_container(&name(container), &new).await;
+        created.unwrap();
+    }
+    let large = tessera_core::item::NewItem::new(place(-1, 0), "x".repeat(4 << 20));
+    insert(&store, &name("slow"), large).await.unwrap();
+    // All of them name the same item of the other container, as if their items met on a stripe.
+    let shared = place(-1, 1);
+    let waiting = (0..20).map(|row| {
+        let (store, shared) = (store.clone(), shared.clone());
+        tokio::spawn(async move {
+            let free = name("free");
+            let items = [(&free, &shared)];
+            let written = store.run(&items, move |transaction| {
+                Box::pin(async move {
+                    let slow = transaction.container(&name("slow")).await?;
+                    let new = tessera_core::item::NewItem::new(place(-1, 100 + row), "x");
+                    transaction.upsert(&slow, new).await.map(|_| ())
+                })
+            });
+            written.await.map(|_| ())
+        })
+    });
+    let waiting: Vec<_> = waiting.collect();
+    tokio::time::sleep(Duration::from_millis(50)).await;
+    let began = Instant::now();
+    for row in 0..20 {
+        let new = tessera_core::item::NewItem::new(shared.clone(), row.to_string());
+        upsert(&store, &name("free"), new).await.unwrap();
+    }
+    let took = began.elapsed();
+    assert!(took < Duration::from_millis(700), "{took:?}");
+    assert!(waiting.iter().any(|task| !task.is_finished()));
+    for task in waiting {
+        task.await.unwrap().unwrap();
+    }
+    let insight = store.insight(&name("slow")).await.unwrap();
+    assert_eq!(insight.partitions[0].statistics.tally.items, 21);
+    assert_eq!(insight.partitions[0].throttled, 0);
+}
+
+/// Whatever becomes of the wall clock, what is granted stays what was provisioned.
+#[tokio::test]
+async fn a_wall_clock_that_is_set_changes_no_admission() {
+    const HOUR: i64 = 3_600_000;
+    for step in [HOUR, -HOUR, 24 * HOUR, -24 * HOUR] {
+        let clock = Clock::manual(1_700_000_000_000);
+        let store = store(&clock, Some(PROVISIONED)).await;
+        for second in 0..4 {
+            let mut granted = 0;
+            while put(&store, place(-1, 100 * second + granted)).await.is_ok() {
+                granted += 1;
+            }
+            // The first second lends a little to the ones that follow.
+            assert!((36..=INSERTS_PER_SECOND).contains(&granted), "{granted}");
+            clock.set_wall(clock.now_ms().saturating_add_signed(step));
+            assert!(put(&store, place(-1, 9_999)).await.is_err(), "{step}");
+            clock.advance(1_000);
+        }
+    }
+}
+
+#[tokio::test]
+async fn lower_throughput_refuses_nobody_for_what_was_spent_before() {
+    let clock = Clock::manual(5_000);
+    let store = store(&clock, Some(20_000)).await;
+    for row in 0..1_000 {
+        put(&store, place(-1, row)).await.unwrap();
+    }
+    for lowered in [10_000, 4_000, 400] {
+        let throughput = Some(Throughput::Manual(lowered));
+        store.provision(&name("c"), throughput).await.unwrap();
+        put(&store, place(-1, 1_000 + lowered as usize))
+            .await
+            .unwrap();
+    }
+}
+
+/// A throughput that cannot have the partitions it needs is not set.
+#[tokio::test]
+async fn throughput_without_its_partitions_is_refused_whole() {
+    let clock = Clock::manual(5_000);
+    let store = store(&clock, Some(PROVISIONED)).await;
+    // Both partitions are being split by somebody who does not finish.
+    for partition in 0..2 {
+        let begun = store.begin_split(&name("c"), partition, None).await;
+        if begun.is_err() {
+            let at = [i64::MIN / 2, i64::MAX / 2][partition as usize];
+            let begun = store.begin_split(&name("c"), partition, Some(at)).await;
+            begun.unwrap();
+        }
+    }
+    let wanted = Some(Throughput::Manual(30_000));
+    let refused = store.provision(&name("c"), wanted).await.unwrap_err();
+    let insight = store.insight(&name("c")).await.unwrap();
+    assert_eq!(
+        insight.throughput,
+        Some(Throughput::Manual(PROVISIONED)),
+        "{refused}"
+    );
+    // What needs no more partitions is set.
+    let enough = Some(Throughput::Manual(20_000));
+    store.provision(&name("c"), enough).await.unwrap();
+    let insight = store.insight(&name("c")).await.unwrap();
+    assert_eq!(insight.throughput, enough);
 }
 
 #[tokio::test]

@@ -5,6 +5,7 @@ use std::ops::{Deref, DerefMut};
 use std::time::Duration;
 
 use bson::{Bson, Document};
+use tessera_core::budget::Shortage;
 use tessera_core::error::StatementError;
 use tessera_mongo_language::error::{Code, Error};
 
@@ -30,6 +31,8 @@ pub(crate) struct Parts {
     pub(crate) fields: Document,
     /// When a throttled request may come again.
     pub(crate) retry_after: Option<Duration>,
+    /// Whether something was done that would be done again if the request came again.
+    pub(crate) is_half_done: bool,
 }
 
 impl Failure {
@@ -59,6 +62,18 @@ impl Failure {
     pub(crate) fn code(&self) -> Code {
         self.error.code
     }
+
+    /// Whether it is for want of throughput, and so not for what the request asks.
+    pub(crate) fn is_throttled(&self) -> bool {
+        self.retry_after.is_some()
+    }
+
+    /// The same, saying that it came after `count` documents were written.
+    pub(crate) fn after_writing(mut self, count: u64) -> Self {
+        let text = format!("; {count} documents were written before");
+        self.error.message.push_str(&text);
+        self
+    }
 }
 
 impl Deref for Failure {
@@ -82,6 +97,7 @@ impl From<Error> for Failure {
             labels: Vec::new(),
             fields: Document::new(),
             retry_after: None,
+            is_half_done: false,
         }))
     }
 }
@@ -104,11 +120,21 @@ impl From<tessera_core::Error> for Failure {
             Core::OutcomeUnknown => Code::NETWORK_TIMEOUT,
             Core::TooLarge { .. } | Core::PartitionFull { .. } => Code::BSON_OBJECT_TOO_LARGE,
             Core::InvalidContinuation(_) => Code::CURSOR_NOT_FOUND,
-            Core::Throttled { waited: true, .. } => {
-                let message = "Request timed out. Retries due to rate limiting: True.";
-                return Self::new(Code::MAX_TIME_MS_EXPIRED, message);
+            Core::Throttled {
+                retry_after,
+                waited,
+                shortage,
+            } => {
+                let mut failure = match waited {
+                    true => {
+                        let message = "Request timed out. Retries due to rate limiting: True.";
+                        Self::new(Code::MAX_TIME_MS_EXPIRED, message)
+                    }
+                    false => throttled(retry_after, &shortage),
+                };
+                failure.retry_after = Some(retry_after);
+                return failure;
             }
-            Core::Throttled { retry_after, .. } => return throttled(retry_after),
             Core::Unavailable(_) => Code::SHUTDOWN_IN_PROGRESS,
             Core::ReadOnly(_) => Code::NOT_WRITABLE_PRIMARY,
             Core::Corrupt(_) | Core::Internal(_) => {
@@ -121,15 +147,13 @@ impl From<tessera_core::Error> for Failure {
 }
 
 /// Says it as Cosmos DB does; clients read the wait from the message.
-fn throttled(retry_after: Duration) -> Failure {
+fn throttled(retry_after: Duration, shortage: &Shortage) -> Failure {
     let message = format!(
-        "Error=16500, RetryAfterMs={}, Details='The request rate is too large: the throughput \
-         provisioned for this second is used up. Please retry after the time given.'",
+        "Error=16500, RetryAfterMs={}, Details='The request rate is too large: {shortage}. Please \
+         retry after the time given.'",
         retry_after.as_millis()
     );
-    let mut failure = Failure::new(REQUEST_RATE_TOO_LARGE, message);
-    failure.retry_after = Some(retry_after);
-    failure
+    Failure::new(REQUEST_RATE_TOO_LARGE, message)
 }
 
 impl StatementError for Failure {
@@ -166,6 +190,7 @@ mod tests {
                 Core::Throttled {
                     retry_after: Duration::from_secs(1),
                     waited: true,
+                    shortage: Box::default(),
                 },
                 50,
             ),
@@ -180,7 +205,9 @@ mod tests {
         let failure = Failure::from(Core::Throttled {
             retry_after,
             waited: false,
+            shortage: Box::default(),
         });
+        assert!(failure.is_throttled());
         assert_eq!(failure.code(), REQUEST_RATE_TOO_LARGE);
         assert_eq!(failure.retry_after, Some(retry_after));
         assert!(failure.error.message.contains("RetryAfterMs=1500"));

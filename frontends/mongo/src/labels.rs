@@ -48,7 +48,11 @@ pub(crate) fn add(
     }
     let overloaded = code == REQUEST_RATE_TOO_LARGE || OVERLOAD_CODES.contains(&code.0);
     if overloaded && understands_overload {
-        failure = failure.labelled(OVERLOADED).labelled(RETRYABLE);
+        failure = failure.labelled(OVERLOADED);
+        // Drivers send again whatever has this label, also what is not numbered.
+        if !failure.is_half_done {
+            failure = failure.labelled(RETRYABLE);
+        }
         if let Some(wait) = failure.retry_after {
             failure = failure.with("baseBackoffMS", backoff(wait));
         }
@@ -101,7 +105,11 @@ mod tests {
         let failure = Failure::from(tessera_core::Error::Throttled {
             retry_after,
             waited: false,
+            shortage: Box::default(),
         });
+        let mut half_done = failure.clone();
+        half_done.is_half_done = true;
+        assert_eq!(add(half_done, &request, true).labels, [OVERLOADED]);
         let failure = add(failure, &request, true);
         assert_eq!(failure.fields.get_i32("baseBackoffMS").unwrap(), 250);
     }

@@ -1,5 +1,6 @@
 //! What pipelines see of the server: other collections to read, and places to write to.
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use tessera_core::Transaction;
@@ -14,7 +15,7 @@ use crate::aggregate::source::CollectionSource;
 use crate::aggregate::{Aggregation, leading, merge, out, system_stages};
 use crate::collection::Namespace;
 use crate::data::Data;
-use crate::failure::{Failure, Result};
+use crate::failure::{Failure, REQUEST_RATE_TOO_LARGE, Result};
 use crate::plan::Hint;
 use crate::service::Service;
 use crate::session::Session;
@@ -54,6 +55,8 @@ pub(crate) struct Environment {
     /// The collection that the command names.
     pub(crate) namespace: Option<Namespace>,
     pub(crate) bypass_validation: bool,
+    /// How many documents `$merge` has written.
+    merged: AtomicU64,
     within: Mutex<Within>,
     meters: Mutex<Vec<Meter>>,
 }
@@ -71,8 +74,29 @@ impl Environment {
             database: database.to_owned(),
             namespace,
             bypass_validation,
+            merged: AtomicU64::new(0),
             within: Mutex::new(within),
             meters: Mutex::default(),
+        }
+    }
+
+    /// Notes that `$merge` has written a document.
+    pub(super) fn merged(&self) {
+        self.merged.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// A failure with what the pipeline has written, which would be done again.
+    pub(crate) fn complete(&self, failure: Failure) -> Failure {
+        match self.merged.load(Ordering::Relaxed) {
+            0 => failure,
+            merged => {
+                let mut failure = match failure.code() == REQUEST_RATE_TOO_LARGE {
+                    true => failure.after_writing(merged),
+                    false => failure,
+                };
+                failure.is_half_done = true;
+                failure
+            }
         }
     }
 

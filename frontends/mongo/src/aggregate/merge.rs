@@ -43,12 +43,12 @@ pub(super) async fn merge(
     let merge = Arc::new(merge.clone());
     for document in documents {
         let (merge, namespace) = (Arc::clone(&merge), namespace.clone());
-        let environment = Arc::clone(environment);
+        let handle = Arc::clone(environment);
         let store = environment.data.store.clone();
-        store
+        let written = store
             .run(&[], move |transaction| {
                 let (merge, namespace) = (Arc::clone(&merge), namespace.clone());
-                let (environment, document) = (Arc::clone(&environment), document.clone());
+                let (environment, document) = (Arc::clone(&handle), document.clone());
                 Box::pin(async move {
                     let one = One {
                         environment: &environment,
@@ -59,6 +59,9 @@ pub(super) async fn merge(
                 })
             })
             .await?;
+        if written.value {
+            environment.merged();
+        }
     }
     Ok(())
 }
@@ -101,7 +104,8 @@ struct One<'a> {
 }
 
 impl One<'_> {
-    async fn run(&self, transaction: &mut Transaction, mut document: Document) -> Result<()> {
+    /// Whether it wrote something.
+    async fn run(&self, transaction: &mut Transaction, mut document: Document) -> Result<bool> {
         let data = &self.environment.data;
         let target = Target::for_write(data, transaction, self.namespace).await?;
         let target = target.ok_or_else(|| missing(self.namespace))?;
@@ -129,9 +133,9 @@ impl One<'_> {
                 let old = (&item, &before);
                 store::replace(data, transaction, &target, old, (&new, bypass)).await?;
             }
-            (MergeAction::Replace(_) | MergeAction::Nothing, ..) => {}
+            (MergeAction::Replace(_) | MergeAction::Nothing, ..) => return Ok(false),
         }
-        Ok(())
+        Ok(true)
     }
 
     /// The filter that finds what is the same document in the collection.

@@ -194,6 +194,7 @@ pub(crate) async fn open(
         Ok::<_, Failure>((rows, done))
     };
     let opened = opened.await;
+    let opened = opened.map_err(|failure| environment.complete(failure));
     environment.settle(session);
     if let Some(lent) = lent {
         environment.release();

@@ -10,9 +10,9 @@ use crate::collection::{Collection, Namespace};
 use crate::command::Command;
 use crate::commands::asked;
 use crate::commands::changing::{Changes, Changing};
-use crate::commands::insert::{Insertion, Part};
+use crate::commands::insert::{Insertion, Offsets, Part};
 use crate::commands::statements::{
-    StatementIds, check_count, concerns_all, count, statement_error,
+    StatementIds, check_count, concerns_all, count, counting, statement_error,
 };
 use crate::commands::update::{delete_change, update_change};
 use crate::failure::{Failure, Result};
@@ -28,6 +28,7 @@ use crate::sharding::config;
 use crate::transaction::Scope;
 use crate::write::document::NewDocument;
 use crate::write::retry::Numbered;
+use crate::write::throttle::Throttle;
 
 pub(crate) const COMMANDS: &[Command] = &[Command::new(
     "bulkWrite",
@@ -115,6 +116,8 @@ struct Totals {
     upserted: u64,
     deleted: u64,
     retried: Vec<i32>,
+    /// Why the first operation was refused that had no throughput.
+    throttled: Option<Failure>,
 }
 
 /// A command under way.
@@ -144,27 +147,31 @@ async fn run(service: &Service, session: &mut Session, request: &Request<'_>) ->
     let size = listing::batch_size(fields.document("cursor"))?;
     let ids = StatementIds::read(&fields);
     let mut scope = service.data.transactions.scope(service, request).await?;
+    let mut throttle = Throttle::of(session, request);
     let mut totals = Totals::default();
     let mut results = Vec::new();
     for (position, operation) in operations.iter().enumerate() {
+        let work = Operation {
+            document: operation,
+            statement: ids.at(position),
+        };
         let done = bulk
-            .operation(session, &mut scope, operation, ids.at(position))
+            .operation(session, &mut scope, &mut throttle, work)
             .await;
         let index = i32::try_from(position).unwrap_or(i32::MAX);
-        match done {
-            Ok(done) => {
+        let (shown, failure) = match done {
+            Ok(mut done) => {
                 totals.add(&done, ids.at(position));
-                if !errors_only {
-                    results.push(done.shown(index));
-                }
+                (done.shown(index), done.take_stopped())
             }
-            Err(failure) if concerns_all(failure.code()) => return Err(failure),
-            Err(failure) => {
-                totals.errors += 1;
-                let mut shown = doc! { "ok": 0.0, "idx": index };
-                shown.extend(statement_error(&failure));
-                shown.insert("n", 0);
-                results.push(shown);
+            Err(failure) => (doc! { "ok": 1.0, "idx": index, "n": 0 }, Some(failure)),
+        };
+        match failure {
+            None if errors_only => {}
+            None => results.push(shown),
+            Some(failure) if concerns_all(&failure, &scope) => return Err(failure),
+            Some(failure) => {
+                results.push(totals.fail(shown, failure));
                 if ordered || scope.is_joined() {
                     break;
                 }
@@ -174,6 +181,7 @@ async fn run(service: &Service, session: &mut Session, request: &Request<'_>) ->
     if totals.errors == 0 {
         scope.succeed();
     }
+    totals.check(&throttle)?;
     let namespace = "admin.$cmd.bulkWrite";
     let reply = listing::reply(&service.data, request, (namespace, results), size)?;
     let mut reply = Document::try_from(reply.encode()?.as_ref())?;
@@ -238,6 +246,12 @@ fn read<'a>(operation: &'a RawDocument) -> Result<(&'static str, Fields<'a>)> {
     Ok((kind, fields))
 }
 
+/// One operation, with the number by which the client knows it.
+struct Operation<'a> {
+    document: &'a RawDocument,
+    statement: i32,
+}
+
 /// What one operation did.
 enum Done {
     Inserted { retried: bool },
@@ -250,19 +264,19 @@ impl Bulk<'_> {
         &self,
         session: &mut Session,
         scope: &mut Scope,
-        operation: &RawDocument,
-        statement: i32,
+        throttle: &mut Throttle,
+        operation: Operation<'_>,
     ) -> Result<Done> {
-        let (kind, fields) = read(operation)?;
+        let statement = operation.statement;
+        let (kind, fields) = read(operation.document)?;
         let index = fields
             .integer(kind)
             .and_then(|index| usize::try_from(index).ok());
         let namespace = index.and_then(|index| self.namespaces.get(index)).cloned();
         let namespace = namespace.ok_or_else(|| bad_value("no such namespace"))?;
         if kind == "insert" {
-            return self
-                .insert(session, scope, (namespace, &fields), statement)
-                .await;
+            let insertion = self.insertion(namespace, &fields, statement)?;
+            return self.insert(session, scope, throttle, &insertion).await;
         }
         let data = &self.service.data;
         let collection = Changing::collection(data, scope, &namespace).await?;
@@ -277,7 +291,7 @@ impl Bulk<'_> {
             numbered: self.numbered.map(|numbered| (numbered, statement)),
             keeps_images: false,
         };
-        let changes = changing.run(data, session, scope).await?;
+        let changes = changing.run(data, session, scope, throttle).await?;
         Ok(match kind {
             "update" => Done::Updated(changes),
             _ => Done::Deleted(changes),
@@ -305,13 +319,12 @@ impl Bulk<'_> {
         )
     }
 
-    async fn insert(
+    fn insertion(
         &self,
-        session: &mut Session,
-        scope: &mut Scope,
-        (namespace, fields): (Namespace, &Fields<'_>),
+        namespace: Namespace,
+        fields: &Fields<'_>,
         statement: i32,
-    ) -> Result<Done> {
+    ) -> Result<Arc<Insertion>> {
         let now = Timestamp {
             time: u32::try_from(self.service.store.clock().now_ms() / 1_000).unwrap_or(u32::MAX),
             increment: 1,
@@ -319,18 +332,29 @@ impl Bulk<'_> {
         let Some(RawBsonRef::Document(document)) = fields.get("document") else {
             return Err(bad_value("an insertion needs a document").into());
         };
-        let insertion = Arc::new(Insertion {
+        Ok(Arc::new(Insertion {
             namespace,
             documents: vec![NewDocument::insert(document, now)?],
             statements: vec![statement],
             numbered: self.numbered,
             bypass_validation: self.bypass_validation,
-        });
+        }))
+    }
+
+    async fn insert(
+        &self,
+        session: &mut Session,
+        scope: &mut Scope,
+        throttle: &mut Throttle,
+        insertion: &Arc<Insertion>,
+    ) -> Result<Done> {
         let part = Part {
-            insertion: &insertion,
-            range: 0..1,
+            insertion,
+            offsets: Offsets::All(0..1),
+            ordered: true,
         };
-        let mut report = part.run(&self.service.data, session, scope, true).await?;
+        let data = &self.service.data;
+        let mut report = part.run_on(data, session, scope, throttle).await?;
         match report.failures.pop() {
             Some((_, failure)) => Err(failure),
             None => Ok(Done::Inserted {
@@ -341,6 +365,14 @@ impl Bulk<'_> {
 }
 
 impl Done {
+    /// What kept it from doing all of it.
+    fn take_stopped(&mut self) -> Option<Failure> {
+        match self {
+            Self::Inserted { .. } => None,
+            Self::Updated(changes) | Self::Deleted(changes) => changes.stopped.take(),
+        }
+    }
+
     fn shown(&self, index: i32) -> Document {
         let mut shown = doc! { "ok": 1.0, "idx": index };
         match self {
@@ -386,15 +418,43 @@ impl Totals {
         }
     }
 
-    fn shown(self) -> Document {
-        let mut shown = doc! {
+    /// Notes the error of an operation that did what is shown of it. Answers what is to be shown.
+    fn fail(&mut self, mut shown: Document, failure: Failure) -> Document {
+        self.errors += 1;
+        shown.insert("ok", 0.0);
+        shown.extend(statement_error(&failure));
+        if failure.is_throttled() && self.throttled.is_none() {
+            self.throttled = Some(failure);
+        }
+        shown
+    }
+
+    /// The failure of a command that is to be sent again for want of throughput.
+    fn check(&mut self, throttle: &Throttle) -> Result<()> {
+        let Some(failure) = self.throttled.take() else {
+            return Ok(());
+        };
+        let written = self.inserted + self.matched + self.upserted + self.deleted;
+        match written {
+            0 => Err(failure),
+            _ if throttle.resends() => Err(counting(failure, self.counts())),
+            _ => Ok(()),
+        }
+    }
+
+    fn counts(&self) -> Document {
+        doc! {
             "nErrors": self.errors,
             "nInserted": count(self.inserted),
             "nMatched": count(self.matched),
             "nModified": count(self.modified),
             "nUpserted": count(self.upserted),
             "nDeleted": count(self.deleted),
-        };
+        }
+    }
+
+    fn shown(self) -> Document {
+        let mut shown = self.counts();
         if !self.retried.is_empty() {
             let retried = self.retried.into_iter().map(Bson::Int32);
             shown.insert("retriedStmtIds", retried.collect::<Vec<_>>());

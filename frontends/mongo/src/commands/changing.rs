@@ -11,7 +11,7 @@ use tessera_mongo_language::error::Code;
 use crate::collection::{Collection, Namespace, place};
 use crate::commands::insert::missing;
 use crate::data::Data;
-use crate::failure::Result;
+use crate::failure::{Failure, Result};
 use crate::plan::clause::Conditions;
 use crate::plan::predicate;
 use crate::session::Session;
@@ -19,6 +19,7 @@ use crate::transaction::Scope;
 use crate::write::change::{Change, Changed, Kind, Progress, STEP, lost_race};
 use crate::write::retry::{Numbered, Record};
 use crate::write::target::{Target, create_if_missing};
+use crate::write::throttle::Throttle;
 
 /// How often an upsert that lost its race looks again.
 const MAX_RACES: usize = 10;
@@ -45,6 +46,8 @@ pub(crate) struct Changes {
     pub(crate) position: Option<usize>,
     /// Whether it had been done before, and this is what it did then.
     pub(crate) retried: bool,
+    /// What kept it from changing all that it was to change.
+    pub(crate) stopped: Option<Failure>,
 }
 
 impl Changing {
@@ -59,17 +62,18 @@ impl Changing {
         Ok(target.map(|target| target.collection))
     }
 
-    /// Does all of it.
+    /// Does all of it. One of many documents may be stopped on its way.
     pub(crate) async fn run(
         &self,
         data: &Data,
         session: &mut Session,
         scope: &mut Scope,
+        throttle: &mut Throttle,
     ) -> Result<Changes> {
         let mut races = 0;
         loop {
             let done = if self.change.multi {
-                self.run_many(data, session, scope).await
+                self.run_many(data, session, scope, throttle).await
             } else {
                 self.run_one(data, session, scope).await
             };
@@ -86,7 +90,14 @@ impl Changing {
                         return Err(failure);
                     }
                 }
-                done => return done,
+                Err(failure) if throttle.wait(&failure).await => {}
+                done => {
+                    let is_changed = done.as_ref().is_ok_and(Changes::is_some);
+                    if is_changed && !scope.is_joined() {
+                        throttle.begin();
+                    }
+                    return done;
+                }
             }
         }
     }
@@ -153,15 +164,16 @@ impl Changing {
         data: &Data,
         session: &mut Session,
         scope: &mut Scope,
+        throttle: &mut Throttle,
     ) -> Result<Changes> {
         let mut total = Changed::default();
-        let mut progress: Option<Progress> = None;
+        let mut progress: Arc<Option<Progress>> = Arc::default();
         loop {
             let (handle, namespace) = (data.clone(), self.namespace.clone());
-            let (change, before) = (Arc::clone(&self.change), progress.take());
+            let (change, before) = (Arc::clone(&self.change), Arc::clone(&progress));
             let written = scope.write(data, session, &[], move |transaction| {
                 let (data, namespace) = (handle.clone(), namespace.clone());
-                let (change, before) = (Arc::clone(&change), before.clone());
+                let (change, before) = (Arc::clone(&change), Option::clone(&before));
                 Box::pin(async move {
                     let one = One {
                         data: &data,
@@ -172,12 +184,28 @@ impl Changing {
                     one.step(transaction, before).await
                 })
             });
-            let (changed, next) = written.await?;
+            let (changed, next) = match written.await {
+                Err(failure) if throttle.wait(&failure).await => continue,
+                // Steps before this one were committed, unless the transaction ends with this one.
+                Err(failure)
+                    if failure.is_throttled() && total.matched > 0 && !scope.is_joined() =>
+                {
+                    let failure = failure.after_writing(total.modified);
+                    return Ok(Changes {
+                        stopped: Some(failure),
+                        ..Changes::of(total)
+                    });
+                }
+                written => written?,
+            };
             total.add(changed);
+            if total.matched > 0 && !scope.is_joined() {
+                throttle.begin();
+            }
             if next.is_done {
                 break;
             }
-            progress = Some(next);
+            progress = Arc::new(Some(next));
         }
         if total.matched == 0 {
             return self.upsert_many(data, session, scope).await;
@@ -265,6 +293,11 @@ impl One<'_> {
 }
 
 impl Changes {
+    /// Whether it found or made anything.
+    fn is_some(&self) -> bool {
+        self.matched > 0 || self.upserted.is_some()
+    }
+
     fn of(changed: Changed) -> Self {
         Self {
             matched: changed.matched,
@@ -274,6 +307,7 @@ impl Changes {
             after: changed.after,
             position: changed.position,
             retried: false,
+            stopped: None,
         }
     }
 
@@ -303,6 +337,7 @@ impl Changes {
             after: record.get_document("a").ok().cloned(),
             position: None,
             retried: true,
+            stopped: None,
         }
     }
 }

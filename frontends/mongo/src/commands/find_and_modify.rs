@@ -24,6 +24,7 @@ use crate::session::Session;
 use crate::sharding::config;
 use crate::write::change::{Change, Kind};
 use crate::write::retry::Numbered;
+use crate::write::throttle::Throttle;
 
 pub(crate) const COMMANDS: &[Command] = &[Command::new(
     "findAndModify",
@@ -79,7 +80,10 @@ async fn run(service: &Service, session: &mut Session, request: &Request<'_>) ->
         numbered: Numbered::of(request).map(|numbered| (numbered, ids)),
         keeps_images: true,
     };
-    let changes = changing.run(&service.data, session, &mut scope).await?;
+    let mut throttle = Throttle::of(session, request);
+    let changes = changing
+        .run(&service.data, session, &mut scope, &mut throttle)
+        .await?;
     scope.succeed();
     let mut reply = modification.reply(&changes)?;
     if changes.retried {

@@ -1,5 +1,6 @@
 //! `insert`: new documents, many in one transaction as long as none is refused.
 
+use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -24,6 +25,7 @@ use crate::write::document::NewDocument;
 use crate::write::retry::{Numbered, Record};
 use crate::write::store;
 use crate::write::target::{Target, create_if_missing};
+use crate::write::throttle::Throttle;
 
 pub(crate) const COMMANDS: &[Command] = &[Command::new(
     "insert",
@@ -72,7 +74,9 @@ async fn run(service: &Service, session: &mut Session, request: &Request<'_>) ->
     let ids = StatementIds::read(&fields);
     let mut scope = service.data.transactions.scope(service, request).await?;
     let mut outcome = Outcome::default();
-    let (documents, positions) = prepare(service, &sent, ordered, &mut outcome)?;
+    let (documents, positions) = prepare(service, &sent, ordered, |position, failure| {
+        outcome.fail(position, failure, &scope)
+    })?;
     let insertion = Arc::new(Insertion {
         namespace,
         documents,
@@ -80,23 +84,25 @@ async fn run(service: &Service, session: &mut Session, request: &Request<'_>) ->
         numbered: Numbered::of(request),
         bypass_validation: fields.bool("bypassDocumentValidation").unwrap_or(false),
     });
+    let mut throttle = Throttle::of(session, request);
     let mut inserted = 0;
     let mut done = 0;
     while done < insertion.documents.len() {
         let end = step_end(&insertion.documents, done);
         let part = Part {
             insertion: &insertion,
-            range: done..end,
+            offsets: Offsets::All(done..end),
+            ordered,
         };
         let report = part
-            .run(&service.data, session, &mut scope, ordered)
+            .run_on(&service.data, session, &mut scope, &mut throttle)
             .await?;
         inserted += report.inserted;
         outcome.retried.extend(report.retried);
         let failed = !report.failures.is_empty();
         for (offset, failure) in report.failures {
             let position = positions.get(offset).copied().unwrap_or_default();
-            outcome.fail(position, failure)?;
+            outcome.fail(position, failure, &scope)?;
         }
         if failed && (ordered || scope.is_joined()) {
             break;
@@ -106,7 +112,7 @@ async fn run(service: &Service, session: &mut Session, request: &Request<'_>) ->
     if !outcome.has_failed() {
         scope.succeed();
     }
-    Ok(outcome.reply(doc! { "n": count(inserted) }))
+    outcome.reply(&throttle, doc! { "n": count(inserted) })
 }
 
 /// The documents that may be stored, with their positions. A bad one ends an ordered command.
@@ -114,7 +120,7 @@ fn prepare(
     service: &Service,
     sent: &[&RawDocument],
     ordered: bool,
-    outcome: &mut Outcome,
+    mut refuse: impl FnMut(usize, Failure) -> Result<()>,
 ) -> Result<(Vec<NewDocument>, Vec<usize>)> {
     let now = Timestamp {
         time: u32::try_from(service.store.clock().now_ms() / 1_000).unwrap_or(u32::MAX),
@@ -129,7 +135,7 @@ fn prepare(
                 positions.push(position);
             }
             Err(error) => {
-                outcome.fail(position, error.into())?;
+                refuse(position, error.into())?;
                 if ordered {
                     break;
                 }
@@ -162,42 +168,118 @@ pub(crate) struct Report {
     pub(crate) failures: Vec<(usize, Failure)>,
 }
 
+/// Which documents of an insertion.
+#[derive(Clone)]
+pub(crate) enum Offsets {
+    All(Range<usize>),
+    Some(Arc<[usize]>),
+}
+
+impl Offsets {
+    fn len(&self) -> usize {
+        match self {
+            Self::All(range) => range.len(),
+            Self::Some(offsets) => offsets.len(),
+        }
+    }
+
+    fn iter(&self) -> impl Iterator<Item = usize> + '_ {
+        (0..self.len()).filter_map(|index| match self {
+            Self::All(range) => Some(range.start + index),
+            Self::Some(offsets) => offsets.get(index).copied(),
+        })
+    }
+
+    /// Each by itself.
+    fn singly(&self) -> impl Iterator<Item = Self> + '_ {
+        self.iter().map(|offset| Self::All(offset..offset + 1))
+    }
+}
+
 /// Those documents of an insertion that one transaction takes.
 pub(crate) struct Part<'a> {
     pub(crate) insertion: &'a Arc<Insertion>,
-    pub(crate) range: Range<usize>,
+    pub(crate) offsets: Offsets,
+    /// Whether what is refused ends it.
+    pub(crate) ordered: bool,
 }
 
 impl Part<'_> {
-    /// Inserts all in one transaction; if one is refused, each by itself.
+    /// Inserts all; those that are refused for want of throughput later, if that is soon.
+    pub(crate) async fn run_on(
+        &self,
+        data: &Data,
+        session: &mut Session,
+        scope: &mut Scope,
+        throttle: &mut Throttle,
+    ) -> Result<Report> {
+        let mut report = self.run(data, session, scope).await?;
+        loop {
+            if report.inserted > 0 && !scope.is_joined() {
+                throttle.begin();
+            }
+            let refused = report.throttled();
+            let Some(failure) = refused.filter(|_| !scope.is_joined()).cloned() else {
+                return Ok(report);
+            };
+            if !throttle.wait(&failure).await {
+                return Ok(report);
+            }
+            let rest = Part {
+                insertion: self.insertion,
+                offsets: self.without(&mut report),
+                ordered: self.ordered,
+            };
+            report.add(rest.run(data, session, scope).await?);
+        }
+    }
+
+    /// What is to be tried again of those that were refused for want of throughput: of documents in
+    /// order also all that come after, which were not tried.
+    fn without(&self, report: &mut Report) -> Offsets {
+        let throttled = |(_, failure): &mut (usize, Failure)| failure.is_throttled();
+        let refused = report.failures.extract_if(.., throttled);
+        let mut offsets: Vec<usize> = refused.map(|(offset, _)| offset).collect();
+        if let (true, Some(first)) = (self.ordered, offsets.first().copied()) {
+            offsets = self.offsets.iter().filter(|it| *it >= first).collect();
+        }
+        Offsets::Some(offsets.into())
+    }
+
+    /// Inserts all in one transaction; if one is refused, each by itself. Where throughput is
+    /// missing and the order does not matter, those of each physical partition are one transaction.
     pub(crate) async fn run(
         &self,
         data: &Data,
         session: &mut Session,
         scope: &mut Scope,
-        ordered: bool,
     ) -> Result<Report> {
+        let first = self.attempt(data, session, scope, &self.offsets).await;
+        let failure = match first {
+            Ok(report) => return Ok(report),
+            Err(failure) if concerns_all(&failure, scope) => return Err(failure),
+            Err(failure) => failure,
+        };
         let mut report = Report::default();
-        match self.attempt(data, session, scope, self.range.clone()).await {
-            Ok(part) => return Ok(part),
-            Err(failure) if concerns_all(failure.code()) => return Err(failure),
-            // Of a transaction that is over it does not matter which document it was.
-            Err(failure) if self.range.len() == 1 || scope.is_joined() => {
-                report.failures.push((self.range.start, failure));
-                return Ok(report);
-            }
-            Err(_) => {}
+        // Of a transaction that is over it does not matter which document it was.
+        if self.offsets.len() == 1 || scope.is_joined() {
+            report.refuse(&self.offsets, &failure);
+            return Ok(report);
         }
-        for offset in self.range.clone() {
-            match self.attempt(data, session, scope, offset..offset + 1).await {
-                Ok(part) => {
-                    report.inserted += part.inserted;
-                    report.retried.extend(part.retried);
+        let mut parts: VecDeque<Offsets> = match failure.is_throttled() && !self.ordered {
+            true => self.by_partition(data, scope).await?.into(),
+            false => self.offsets.singly().collect(),
+        };
+        while let Some(part) = parts.pop_front() {
+            match self.attempt(data, session, scope, &part).await {
+                Ok(done) => report.add(done),
+                Err(failure) if concerns_all(&failure, scope) => return Err(failure),
+                Err(failure) if part.len() > 1 && !failure.is_throttled() => {
+                    parts.extend(part.singly());
                 }
-                Err(failure) if concerns_all(failure.code()) => return Err(failure),
                 Err(failure) => {
-                    report.failures.push((offset, failure));
-                    if ordered {
+                    report.refuse(&part, &failure);
+                    if self.ordered {
                         break;
                     }
                 }
@@ -206,20 +288,42 @@ impl Part<'_> {
         Ok(report)
     }
 
+    /// Its documents by the physical partition that they go to: each has throughput or has none.
+    async fn by_partition(&self, data: &Data, scope: &mut Scope) -> Result<Vec<Offsets>> {
+        let mut reader = scope.reader(data).await?;
+        let namespace = &self.insertion.namespace;
+        let Some(target) = Target::for_write(data, &mut reader, namespace).await? else {
+            return Ok(vec![self.offsets.clone()]);
+        };
+        let mut partitions: BTreeMap<Option<u32>, Vec<usize>> = BTreeMap::new();
+        for offset in self.offsets.iter() {
+            let Some(document) = self.insertion.documents.get(offset) else {
+                continue;
+            };
+            let body = RawDocument::from_bytes(&document.body)?;
+            // One that has no place is refused when its turn comes.
+            let locator = target.collection.locate(&document.id, body, 0).ok();
+            let partition = locator.map(|it| target.container.partitions.locate(it.token).id);
+            partitions.entry(partition).or_default().push(offset);
+        }
+        let groups = partitions.into_values();
+        Ok(groups.map(|group| Offsets::Some(group.into())).collect())
+    }
+
     async fn attempt(
         &self,
         data: &Data,
         session: &mut Session,
         scope: &mut Scope,
-        range: Range<usize>,
+        offsets: &Offsets,
     ) -> Result<Report> {
         loop {
             let (insertion, handle) = (Arc::clone(self.insertion), data.clone());
-            let range = range.clone();
+            let offsets = offsets.clone();
             let written = scope.write(data, session, &[], move |transaction| {
                 let (insertion, data) = (Arc::clone(&insertion), handle.clone());
-                let range = range.clone();
-                Box::pin(async move { insertion.insert(&data, transaction, range).await })
+                let offsets = offsets.clone();
+                Box::pin(async move { insertion.insert(&data, transaction, &offsets).await })
             });
             match written.await {
                 Err(failure) if failure.code() == Code::NAMESPACE_NOT_FOUND => {
@@ -231,12 +335,31 @@ impl Part<'_> {
     }
 }
 
+impl Report {
+    fn add(&mut self, other: Self) {
+        self.inserted += other.inserted;
+        self.retried.extend(other.retried);
+        self.failures.extend(other.failures);
+    }
+
+    fn refuse(&mut self, offsets: &Offsets, failure: &Failure) {
+        let refused = offsets.iter().map(|offset| (offset, failure.clone()));
+        self.failures.extend(refused);
+    }
+
+    /// Why the first document was refused that had no throughput.
+    fn throttled(&self) -> Option<&Failure> {
+        let mut failures = self.failures.iter().map(|(_, failure)| failure);
+        failures.find(|failure| failure.is_throttled())
+    }
+}
+
 impl Insertion {
     async fn insert(
         &self,
         data: &Data,
         transaction: &mut Transaction,
-        range: Range<usize>,
+        offsets: &Offsets,
     ) -> Result<Report> {
         let target = Target::for_write(data, transaction, &self.namespace).await?;
         let Some(target) = target else {
@@ -247,9 +370,12 @@ impl Insertion {
             None => None,
         };
         let mut report = Report::default();
-        let wanted = range.len();
-        let documents = self.documents.iter().zip(&self.statements);
-        for (document, statement) in documents.skip(range.start).take(wanted) {
+        for offset in offsets.iter() {
+            let (Some(document), Some(statement)) =
+                (self.documents.get(offset), self.statements.get(offset))
+            else {
+                continue;
+            };
             report.inserted += 1;
             if record
                 .as_ref()
@@ -264,7 +390,7 @@ impl Insertion {
             }
         }
         if let Some(record) = record
-            && report.retried.len() < wanted
+            && report.retried.len() < offsets.len()
         {
             record.save(transaction).await?;
         }

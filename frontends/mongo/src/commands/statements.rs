@@ -7,6 +7,8 @@ use tessera_mongo_language::error::{Code, Error};
 use crate::failure::{Failure, Result};
 use crate::fields::{Fields, whole};
 use crate::reply::Reply;
+use crate::transaction::Scope;
+use crate::write::throttle::Throttle;
 
 /// The most statements of one command.
 pub(crate) const MAX_STATEMENTS: usize = 100_000;
@@ -67,15 +69,20 @@ impl StatementIds {
 pub(crate) struct Outcome {
     errors: Vec<Bson>,
     error_bytes: usize,
+    /// Why the first statement was refused that had no throughput.
+    throttled: Option<Failure>,
     /// Numbers of the statements that had been done before.
     pub(crate) retried: Vec<i32>,
 }
 
 impl Outcome {
     /// Notes the error of a statement. Errors that concern the command as a whole are returned.
-    pub(crate) fn fail(&mut self, position: usize, failure: Failure) -> Result<()> {
-        if concerns_all(failure.code()) {
+    pub(crate) fn fail(&mut self, position: usize, failure: Failure, scope: &Scope) -> Result<()> {
+        if concerns_all(&failure, scope) {
             return Err(failure);
+        }
+        if failure.is_throttled() && self.throttled.is_none() {
+            self.throttled = Some(failure.clone());
         }
         let mut error = statement_error(&failure);
         if self.error_bytes > MAX_ERROR_BYTES {
@@ -92,16 +99,32 @@ impl Outcome {
         !self.errors.is_empty()
     }
 
-    /// Completes the reply of the command.
-    pub(crate) fn reply(self, mut reply: Document) -> Reply {
+    /// Completes the reply of a command that was to do what `reply` counts in `n`; or its failure,
+    /// if it is to be sent again for want of throughput.
+    pub(crate) fn reply(mut self, throttle: &Throttle, mut reply: Document) -> Result<Reply> {
+        if let Some(failure) = self.throttled.take() {
+            let is_done = reply.get("n").is_some_and(|n| *n != Bson::Int32(0));
+            if !is_done {
+                return Err(failure);
+            }
+            if throttle.resends() {
+                return Err(counting(failure, reply));
+            }
+        }
         if !self.errors.is_empty() {
             reply.insert("writeErrors", self.errors);
         }
         if !self.retried.is_empty() {
             reply.insert("retriedStmtIds", self.retried);
         }
-        Reply::Document(reply)
+        Ok(Reply::Document(reply))
     }
+}
+
+/// The failure of a command that the client sends again, with what it has done so far.
+pub(crate) fn counting(mut failure: Failure, counts: Document) -> Failure {
+    failure.fields.extend(counts);
+    failure
 }
 
 /// How a statement's error is shown.
@@ -119,7 +142,7 @@ pub(crate) fn statement_error(failure: &Failure) -> Document {
 
 /// Whether an error is not of one statement alone: the client is to try the whole command again, or
 /// not at all.
-pub(crate) fn concerns_all(code: Code) -> bool {
+pub(crate) fn concerns_all(failure: &Failure, scope: &Scope) -> bool {
     const ALL: &[Code] = &[
         Code::WRITE_CONFLICT,
         Code::NETWORK_TIMEOUT,
@@ -130,9 +153,12 @@ pub(crate) fn concerns_all(code: Code) -> bool {
         Code::NO_SUCH_TRANSACTION,
         Code::OPERATION_NOT_SUPPORTED_IN_TRANSACTION,
         Code::MAX_TIME_MS_EXPIRED,
-        crate::failure::REQUEST_RATE_TOO_LARGE,
     ];
-    ALL.contains(&code)
+    match failure.is_throttled() {
+        // Statements of a transaction are done together or not at all.
+        true => scope.is_joined(),
+        false => ALL.contains(&failure.code()),
+    }
 }
 
 /// A number of a reply.

@@ -24,6 +24,7 @@ use crate::session::Session;
 use crate::sharding::config;
 use crate::write::change::{Change, Kind};
 use crate::write::retry::Numbered;
+use crate::write::throttle::Throttle;
 
 pub(crate) const COMMANDS: &[Command] = &[
     Command::new(
@@ -113,19 +114,20 @@ async fn update(service: &Service, session: &mut Session, request: &Request<'_>)
             collection,
         )
     };
-    let (changed, outcome) = run(
-        service,
-        session,
-        (request, &namespace, &fields),
-        &sent,
-        parse,
-    )
-    .await?;
+    let mut throttle = Throttle::of(session, request);
+    let statements = Statements {
+        request,
+        namespace: &namespace,
+        fields: &fields,
+        sent: &sent,
+    };
+    let done = statements.run(service, session, &mut throttle, parse);
+    let (changed, outcome) = done.await?;
     let mut reply = doc! { "n": count(changed.n), "nModified": count(changed.modified) };
     if !changed.upserted.is_empty() {
         reply.insert("upserted", changed.upserted);
     }
-    Ok(outcome.reply(reply))
+    outcome.reply(&throttle, reply)
 }
 
 async fn delete(service: &Service, session: &mut Session, request: &Request<'_>) -> Result<Reply> {
@@ -138,15 +140,16 @@ async fn delete(service: &Service, session: &mut Session, request: &Request<'_>)
         let statement = Fields::of_document("delete.deletes", statement, DELETE_STATEMENT)?;
         delete_statement(service, &statement, fields.document("let"), collection)
     };
-    let (changed, outcome) = run(
-        service,
-        session,
-        (request, &namespace, &fields),
-        &sent,
-        parse,
-    )
-    .await?;
-    Ok(outcome.reply(doc! { "n": count(changed.n) }))
+    let mut throttle = Throttle::of(session, request);
+    let statements = Statements {
+        request,
+        namespace: &namespace,
+        fields: &fields,
+        sent: &sent,
+    };
+    let done = statements.run(service, session, &mut throttle, parse);
+    let (changed, outcome) = done.await?;
+    outcome.reply(&throttle, doc! { "n": count(changed.n) })
 }
 
 /// What all statements of a command did.
@@ -157,58 +160,77 @@ struct Total {
     upserted: Vec<Bson>,
 }
 
-/// Runs the statements of a command one by one.
-async fn run(
-    service: &Service,
-    session: &mut Session,
-    (request, namespace, fields): (&Request<'_>, &Namespace, &Fields<'_>),
-    sent: &[&RawDocument],
-    parse: impl Fn(&RawDocument, Option<&Collection>) -> Result<Change> + Sync,
-) -> Result<(Total, Outcome)> {
-    let ordered = fields.bool("ordered").unwrap_or(true);
-    let ids = StatementIds::read(fields);
-    let numbered = Numbered::of(request);
-    let mut scope = service.data.transactions.scope(service, request).await?;
-    let mut total = Total::default();
-    let mut outcome = Outcome::default();
-    let collection = Changing::collection(&service.data, &mut scope, namespace).await?;
-    // Statements that cannot be read fail the command before anything is done.
-    let changes = sent
-        .iter()
-        .map(|statement| parse(statement, collection.as_deref()));
-    let changes: Vec<Result<Change>> = changes.collect();
-    for (position, change) in changes.into_iter().enumerate() {
-        let result = match change {
-            Err(failure) if is_malformed(failure.code()) => return Err(failure),
-            Err(failure) => Err(failure),
-            Ok(change) if change.multi && numbered.is_some() => {
-                let message = "Cannot use (or request) retryable writes with multi=true";
-                return Err(Failure::new(Code::INVALID_OPTIONS, message));
-            }
-            Ok(change) => {
-                let changing = Changing {
-                    namespace: namespace.clone(),
-                    change: Arc::new(change),
-                    numbered: numbered.map(|numbered| (numbered, ids.at(position))),
-                    keeps_images: false,
-                };
-                changing.run(&service.data, session, &mut scope).await
-            }
-        };
-        match result {
-            Ok(done) => total.add(position, done, (&ids, &mut outcome)),
-            Err(failure) => {
-                outcome.fail(position, failure)?;
+/// The statements of a command.
+struct Statements<'a> {
+    request: &'a Request<'a>,
+    namespace: &'a Namespace,
+    fields: &'a Fields<'a>,
+    sent: &'a [&'a RawDocument],
+}
+
+impl Statements<'_> {
+    /// Runs them one by one.
+    async fn run(
+        &self,
+        service: &Service,
+        session: &mut Session,
+        throttle: &mut Throttle,
+        parse: impl Fn(&RawDocument, Option<&Collection>) -> Result<Change> + Sync,
+    ) -> Result<(Total, Outcome)> {
+        let ordered = self.fields.bool("ordered").unwrap_or(true);
+        let ids = StatementIds::read(self.fields);
+        let numbered = Numbered::of(self.request);
+        let transactions = &service.data.transactions;
+        let mut scope = transactions.scope(service, self.request).await?;
+        let mut total = Total::default();
+        let mut outcome = Outcome::default();
+        let collection = Changing::collection(&service.data, &mut scope, self.namespace).await?;
+        // Statements that cannot be read fail the command before anything is done.
+        let changes = self
+            .sent
+            .iter()
+            .map(|statement| parse(statement, collection.as_deref()));
+        let changes: Vec<Result<Change>> = changes.collect();
+        for (position, change) in changes.into_iter().enumerate() {
+            let result = match change {
+                Err(failure) if is_malformed(failure.code()) => return Err(failure),
+                Err(failure) => Err(failure),
+                Ok(change) if change.multi && numbered.is_some() => {
+                    let message = "Cannot use (or request) retryable writes with multi=true";
+                    return Err(Failure::new(Code::INVALID_OPTIONS, message));
+                }
+                Ok(change) => {
+                    let changing = Changing {
+                        namespace: self.namespace.clone(),
+                        change: Arc::new(change),
+                        numbered: numbered.map(|numbered| (numbered, ids.at(position))),
+                        keeps_images: false,
+                    };
+                    changing
+                        .run(&service.data, session, &mut scope, throttle)
+                        .await
+                }
+            };
+            let failure = match result {
+                Ok(mut done) => {
+                    let stopped = done.stopped.take();
+                    total.add(position, done, (&ids, &mut outcome));
+                    stopped
+                }
+                Err(failure) => Some(failure),
+            };
+            if let Some(failure) = failure {
+                outcome.fail(position, failure, &scope)?;
                 if ordered || scope.is_joined() {
                     break;
                 }
             }
         }
+        if !outcome.has_failed() {
+            scope.succeed();
+        }
+        Ok((total, outcome))
     }
-    if !outcome.has_failed() {
-        scope.succeed();
-    }
-    Ok((total, outcome))
 }
 
 /// Whether the command as a whole cannot be understood.

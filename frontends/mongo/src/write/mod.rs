@@ -8,4 +8,5 @@ pub(crate) mod prepared;
 pub(crate) mod retry;
 pub(crate) mod store;
 pub(crate) mod target;
+pub(crate) mod throttle;
 pub(crate) mod validate;

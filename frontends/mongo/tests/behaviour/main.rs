@@ -11,5 +11,6 @@ mod operations;
 mod seeds;
 mod sessions;
 mod snapshots;
+mod throttled_writes;
 mod throughput;
 mod users;
