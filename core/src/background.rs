@@ -35,6 +35,7 @@ impl Background {
         let task = tokio::spawn(async move {
             // None holds up another.
             tokio::join!(
+                report_damage(&store),
                 upgrade(&store, stopping.clone()),
                 work(&store, stopping.clone()),
                 agree(&store, stopping.clone()),
@@ -72,6 +73,13 @@ async fn work(store: &Store, mut stopping: watch::Receiver<bool>) {
             // Also ends when the handle was dropped.
             _ = stopping.wait_for(|stop| *stop) => return,
         }
+    }
+}
+
+/// Says which containers cannot be read, once after each start.
+async fn report_damage(store: &Store) {
+    if let Err(error) = store.report_damage().await {
+        tracing::warn!(%error, "the definitions could not be looked through");
     }
 }
 

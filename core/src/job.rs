@@ -127,15 +127,14 @@ impl Job {
 }
 
 impl Store {
-    /// All jobs under way.
+    /// All jobs under way. One that cannot be read is left alone: its container stays as it is, and
+    /// so do the other jobs.
     pub async fn jobs(&self) -> Result<Vec<Job>> {
         let transaction = self.begin().await?;
         let mut jobs = Vec::new();
         let mut walk = Walk::new(&transaction, Scan::new(key::system_range(system::JOB)));
         while let Some(page) = walk.next().await? {
-            for (_, value) in page {
-                jobs.push(decode(&value)?);
-            }
+            jobs.extend(page.iter().filter_map(|(_, value)| decode(value).ok()));
         }
         Ok(jobs)
     }

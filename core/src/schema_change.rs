@@ -94,7 +94,10 @@ impl Store {
             let missing = missing.clone();
             Box::pin(async move { existing.map(|_| None).ok_or(missing) })
         });
-        dropped.await.map(|_| ())
+        match dropped.await {
+            Err(Error::Corrupt(_)) => self.drop_damaged(name).await,
+            dropped => dropped.map(|_| ()),
+        }
     }
 
     /// Removes all items of a container at once, keeping its definition and its partitions.
@@ -201,16 +204,39 @@ impl Store {
             + Sync
             + 'static,
     {
+        let (edit, of) = (Arc::new(edit), name.clone());
+        self.write_catalog(name, move |transaction| {
+            let (edit, name) = (Arc::clone(&edit), of.clone());
+            Box::pin(async move {
+                let catalog = Arc::clone(transaction.store.catalog());
+                let snapshot = transaction.snapshot.as_ref();
+                let existing = catalog.load(snapshot, &name).await?;
+                let draft = edit(transaction, existing.clone()).await?;
+                write_change(transaction, existing.as_deref(), draft)
+            })
+        })
+        .await
+    }
+
+    /// Commits what `write` buffers as one change of the catalog, and caches the result.
+    pub(crate) async fn write_catalog<F>(
+        &self,
+        name: &ContainerName,
+        write: F,
+    ) -> Result<Option<Arc<Container>>>
+    where
+        F: for<'a> Fn(&'a mut Transaction) -> BoxFuture<'a, Result<Option<Draft>>>
+            + Send
+            + Sync
+            + 'static,
+    {
         let (store, name) = (self.clone(), name.clone());
         let change = tokio::spawn(async move {
             let mut attempt = 0;
             loop {
                 let change = store.catalog().begin_change();
                 let mut transaction = store.begin().await?;
-                let snapshot = transaction.snapshot.as_ref();
-                let existing = store.catalog().load(snapshot, &name).await?;
-                let draft = edit(&mut transaction, existing.clone()).await?;
-                let draft = write_change(&mut transaction, existing.as_deref(), draft)?;
+                let draft = write(&mut transaction).await?;
                 match transaction.commit().await {
                     Ok(committed) => {
                         let now =
@@ -236,9 +262,9 @@ pub(crate) fn write_change(
     existing: Option<&Container>,
     draft: Option<Draft>,
 ) -> Result<Option<Draft>> {
-    let writes = &mut transaction.writes;
     let Some(mut draft) = draft else {
         if let Some(existing) = existing {
+            let writes = &mut transaction.writes;
             writes.delete(key::catalog(&existing.name));
             writes.announce(key::definition_version(existing.storage()));
             forget_storage(transaction, existing);
@@ -250,9 +276,10 @@ pub(crate) fn write_change(
     };
     draft.definition.version = existing.map_or(0, |e| e.definition.version) + 1;
     draft.definition.relocation = draft.target.as_ref().map(|(target, _)| target.storage);
+    check_readable(transaction, existing, &draft)?;
     if let Some(existing) = existing {
         if existing.name != draft.name {
-            writes.delete(key::catalog(&existing.name));
+            transaction.writes.delete(key::catalog(&existing.name));
         }
         if existing.storage() != draft.definition.storage {
             forget_storage(transaction, existing);
@@ -273,6 +300,34 @@ pub(crate) fn write_change(
     let stored = stored.map(|existing| &existing.partitions);
     write_partitions(transaction, definition.storage, stored, &draft.partitions)?;
     Ok(Some(draft))
+}
+
+/// Reads back the definitions of a draft from the bytes that will be stored. A schema that stays as
+/// it is was read when it came, so that a container which cannot be read any more can still be split
+/// or renamed.
+fn check_readable(
+    transaction: &Transaction,
+    existing: Option<&Container>,
+    draft: &Draft,
+) -> Result<()> {
+    let model = transaction.store.catalog().model(&draft.name.api);
+    let target = draft.target.as_ref().map(|(target, _)| target);
+    let shadow = existing.and_then(Container::relocation);
+    let existing = existing.map(|existing| &existing.definition);
+    for (definition, before) in [(Some(&draft.definition), existing), (target, shadow)] {
+        let Some(definition) = definition else {
+            continue;
+        };
+        let read = Definition::decode(&definition.encode()?)?;
+        if read != *definition {
+            let lost = format!("the definition of '{}' does not read back", draft.name);
+            return Err(Error::Internal(lost));
+        }
+        if before.is_none_or(|before| before.schema != definition.schema) {
+            model.check_definition(&read)?;
+        }
+    }
+    Ok(())
 }
 
 /// Writes the storage that a relocation fills, or leaves it behind if it was taken over or given

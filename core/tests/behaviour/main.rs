@@ -4,6 +4,7 @@
 
 mod catalog;
 mod convoys;
+mod damage;
 mod expiry;
 mod indexes;
 mod insight;

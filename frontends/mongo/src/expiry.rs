@@ -47,7 +47,14 @@ pub(crate) async fn remove_expired(data: &Data) -> Result<u64> {
     for names in names.chunks(CATALOG_STEP) {
         for name in names {
             let namespace = Namespace::unchecked(&name.database, &name.container);
-            removed += remove_from(data, &namespace).await?;
+            match remove_from(data, &namespace).await {
+                Ok(count) => removed += count,
+                // One collection that cannot be cleared keeps the others from nothing.
+                Err(failure) => {
+                    let cause = &failure.error.message;
+                    tracing::warn!(%namespace, %cause, "expired documents could not be removed");
+                }
+            }
         }
     }
     Ok(removed)
@@ -55,7 +62,7 @@ pub(crate) async fn remove_expired(data: &Data) -> Result<u64> {
 
 async fn remove_from(data: &Data, namespace: &Namespace) -> Result<u64> {
     let mut transaction = data.store.begin().await?;
-    let Some(target) = Target::find(data, &mut transaction, namespace).await? else {
+    let Some(target) = Target::readable(data, &mut transaction, namespace).await? else {
         return Ok(0);
     };
     let mut removed = 0;
