@@ -5,8 +5,9 @@ use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::sync::Arc;
 
 use tessera_core::Store;
-use tokio::sync::{Mutex, MutexGuard, watch};
+use tokio::sync::{Mutex, MutexGuard};
 
+use crate::capped_writes::CappedWrites;
 use crate::collection::{Collections, Namespace};
 use crate::cursor::Cursors;
 use crate::logical::SessionId;
@@ -29,8 +30,8 @@ pub(crate) struct Shared {
     pub(crate) cursors: Cursors,
     pub(crate) transactions: Transactions,
     pub(crate) snapshots: Snapshots,
-    /// Counts the writes to capped collections, for cursors that wait at their end.
-    pub(crate) capped_writes: watch::Sender<u64>,
+    /// Wakes cursors that wait at the end of a capped collection.
+    pub(crate) capped_writes: CappedWrites,
     schema_locks: Vec<Mutex<()>>,
 }
 
@@ -49,7 +50,7 @@ impl Data {
             cursors: Cursors::default(),
             transactions: Transactions::default(),
             snapshots: Snapshots::default(),
-            capped_writes: watch::Sender::new(0),
+            capped_writes: CappedWrites::default(),
             schema_locks: (0..SCHEMA_LOCKS).map(|_| Mutex::new(())).collect(),
         };
         Self {

@@ -54,6 +54,8 @@ pub(crate) const CURSOR_TIMEOUT_MS: &str = "cursorTimeoutMillis";
 pub(crate) const TRANSACTION_LIFETIME_S: &str = "transactionLifetimeLimitSeconds";
 
 const PARAMETERS: &[Parameter] = &[
+    // The form in which users and roles are kept, which mongodump asks for.
+    Parameter::fixed("authSchemaVersion", |_| 5.into()),
     Parameter::fixed("authenticationMechanisms", |_| {
         let names = MECHANISMS.into_iter().map(Mechanism::name);
         Bson::Array(names.map(Bson::from).collect())

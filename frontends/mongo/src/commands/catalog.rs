@@ -67,8 +67,12 @@ async fn list_collections(
     let size = listing::batch_size(fields.document("cursor"))?;
     let mut found = Vec::new();
     let mut from = String::new();
+    let lists_all = fields
+        .document("filter")
+        .is_none_or(|filter| filter.is_empty());
+    let is_listed = |name: &str| !lists_all || !config::is_unlisted(service, name);
     if request.database == config::DATABASE {
-        for name in config::names() {
+        for name in config::names().filter(|name| is_listed(name)) {
             let mut shown = doc! { "name": name, "type": "collection" };
             if !name_only {
                 shown.insert("options", Document::new());
@@ -88,7 +92,9 @@ async fn list_collections(
         let is_last = page.len() < STEP;
         for (name, definition) in page {
             from = format!("{}\0", name.container);
-            if config::is_computed(&Namespace::unchecked(database, &name.container)) {
+            let namespace = Namespace::unchecked(database, &name.container);
+            let in_config = database == config::DATABASE;
+            if config::is_computed(&namespace) || in_config && !is_listed(&name.container) {
                 continue;
             }
             let read = definition.map_err(Failure::from);

@@ -24,6 +24,8 @@ use crate::sharding::rows;
 pub(crate) const DATABASE: &str = "config";
 /// Its collection whose computed rows clients may change a little.
 const COLLECTIONS: &str = "collections";
+/// Its collection of settings, which is stored.
+const SETTINGS: &str = "settings";
 /// Databases that have no row in `config.databases`.
 const WITHOUT_ROW: [&str; 3] = ["admin", DATABASE, "local"];
 
@@ -53,6 +55,26 @@ const COMPUTED: &[(&str, Compute)] = &[
     ("tags", |_| nothing()),
     ("version", |service| Box::pin(version(service))),
 ];
+
+/// Those that describe the cluster itself. A list of all collections leaves them out, so that a dump
+/// of everything has no `config` in it, which no cluster takes back; asked for by name they are
+/// there.
+const OF_THE_CLUSTER: [&str; 7] = [
+    "chunks",
+    COLLECTIONS,
+    "databases",
+    SETTINGS,
+    "shards",
+    "tags",
+    "version",
+];
+
+/// Whether a list of all collections leaves this one of `config` out.
+pub(crate) fn is_unlisted(service: &Service, name: &str) -> bool {
+    // A replica set takes its settings back.
+    let is_own = name == SETTINGS && service.config.replica_set.is_some();
+    OF_THE_CLUSTER.contains(&name) && !is_own
+}
 
 /// The names of the computed collections.
 pub(crate) fn names() -> impl Iterator<Item = &'static str> {
