@@ -10,6 +10,7 @@ use tokio::sync::{Mutex, MutexGuard};
 use crate::capped_writes::CappedWrites;
 use crate::collection::{Collections, Namespace};
 use crate::cursor::Cursors;
+use crate::expiry::walk::Oldest;
 use crate::logical::SessionId;
 use crate::snapshot::Snapshots;
 use crate::transaction::Transactions;
@@ -32,6 +33,8 @@ pub(crate) struct Shared {
     pub(crate) snapshots: Snapshots,
     /// Wakes cursors that wait at the end of a capped collection.
     pub(crate) capped_writes: CappedWrites,
+    /// What the removal of expired documents remembers.
+    pub(crate) oldest_changes: Oldest,
     schema_locks: Vec<Mutex<()>>,
 }
 
@@ -51,6 +54,7 @@ impl Data {
             transactions: Transactions::default(),
             snapshots: Snapshots::default(),
             capped_writes: CappedWrites::default(),
+            oldest_changes: Oldest::default(),
             schema_locks: (0..SCHEMA_LOCKS).map(|_| Mutex::new(())).collect(),
         };
         Self {

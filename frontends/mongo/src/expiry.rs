@@ -1,6 +1,8 @@
 //! Indexes by whose dates documents go: a round every minute removes those whose time has come, by
 //! the index itself, so that a change of the index counts at once.
 
+pub(crate) mod walk;
+
 use std::ops::Bound;
 use std::sync::Arc;
 use std::time::Duration;
@@ -71,6 +73,9 @@ async fn remove_from(data: &Data, namespace: &Namespace) -> Result<u64> {
         .filter(|(_, _, state)| *state == IndexState::Ready)
         .filter_map(|(spec, id, _)| Some((Arc::clone(spec), id, spec.expire_after_seconds?)))
         .collect();
+    for rule in walk::rules(&target.collection) {
+        removed += rule.apply(data, &target).await?;
+    }
     for (spec, id, seconds) in expiring {
         loop {
             let step = Step {

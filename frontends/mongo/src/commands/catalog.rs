@@ -71,16 +71,14 @@ async fn list_collections(
         .document("filter")
         .is_none_or(|filter| filter.is_empty());
     let is_listed = |name: &str| !lists_all || !config::is_unlisted(service, name);
-    if request.database == config::DATABASE {
-        for name in config::names().filter(|name| is_listed(name)) {
-            let mut shown = doc! { "name": name, "type": "collection" };
-            if !name_only {
-                shown.insert("options", Document::new());
-                shown.insert("info", doc! { "readOnly": true });
-            }
-            if filter.matches(&shown)? {
-                found.push(shown);
-            }
+    for name in config::names(request.database).filter(|name| is_listed(name)) {
+        let mut shown = doc! { "name": name, "type": "collection" };
+        if !name_only {
+            shown.insert("options", Document::new());
+            shown.insert("info", doc! { "readOnly": true });
+        }
+        if filter.matches(&shown)? {
+            found.push(shown);
         }
     }
     loop {
