@@ -92,6 +92,11 @@ pub(crate) fn names(database: &str) -> impl Iterator<Item = &'static str> {
     computed.map(|(_, name, _)| *name)
 }
 
+/// Whether a database has computed collections.
+pub(crate) fn has_computed(database: &str) -> bool {
+    [DATABASE, ADMIN].contains(&database)
+}
+
 /// Whether a collection is computed.
 pub(crate) fn is_computed(namespace: &Namespace) -> bool {
     find(namespace).is_some()
@@ -99,7 +104,7 @@ pub(crate) fn is_computed(namespace: &Namespace) -> bool {
 
 fn find(namespace: &Namespace) -> Option<&'static Compute> {
     // Asked for every write: most are told by the name of the database alone.
-    if ![DATABASE, ADMIN].contains(&namespace.database()) {
+    if !has_computed(namespace.database()) {
         return None;
     }
     let (database, collection) = (namespace.database(), namespace.collection());
