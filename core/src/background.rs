@@ -41,6 +41,7 @@ impl Background {
         let task = tokio::spawn(async move {
             let background = async {
                 tokio::join!(
+                    report_damage(&store),
                     upgrade(&store),
                     expire(&store),
                     reap(&store),
@@ -137,6 +138,13 @@ async fn resume_jobs(store: &Store) {
             Err(error) => tracing::warn!(%error, "jobs cannot be read"),
         }
         rounds.next().await;
+    }
+}
+
+/// Says which containers cannot be read, once after each start.
+async fn report_damage(store: &Store) {
+    if let Err(error) = store.report_damage().await {
+        tracing::warn!(%error, "the definitions could not be looked through");
     }
 }
 

@@ -12,6 +12,7 @@ use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use bytes::{BufMut, Bytes, BytesMut};
 
 use crate::container::{Container, Usage};
+use crate::damage;
 use crate::definition::Definition;
 use crate::encoding::take_u64;
 use crate::engine::{Scan, Snapshot};
@@ -154,6 +155,15 @@ impl Catalog {
         snapshot: &dyn Snapshot,
         name: &ContainerName,
     ) -> Result<Option<Arc<Container>>> {
+        let loaded = self.read_definition(snapshot, name).await;
+        loaded.map_err(|error| damage::named(name, error))
+    }
+
+    async fn read_definition(
+        &self,
+        snapshot: &dyn Snapshot,
+        name: &ContainerName,
+    ) -> Result<Option<Arc<Container>>> {
         let Some(encoded) = snapshot.get(&key::catalog(name)).await? else {
             return Ok(None);
         };
@@ -162,7 +172,7 @@ impl Catalog {
             None => None,
             Some(target) => {
                 let stored = snapshot.get(&relocation_key(target)).await?;
-                let lost = || Error::Corrupt(format!("the relocation of '{name}' is missing"));
+                let lost = || Error::Corrupt("its relocation is missing".to_owned());
                 let definition = Definition::decode(&stored.ok_or_else(lost)?)?;
                 Some((definition, load_partitions(snapshot, target).await?))
             }
@@ -356,7 +366,7 @@ pub(crate) fn encode_version(version: u64, name: &ContainerName) -> Bytes {
     value.freeze()
 }
 
-fn decode_version(value: &[u8]) -> Option<(u64, ContainerName)> {
+pub(crate) fn decode_version(value: &[u8]) -> Option<(u64, ContainerName)> {
     let mut input = value;
     let version = take_u64(&mut input)?;
     Some((version, ContainerName::decode(&mut input)?))

@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
+use crate::damage;
 use crate::definition::Definition;
 use crate::engine::{KeyRange, Scan};
 use crate::error::{Error, Result};
@@ -126,14 +127,14 @@ impl Store {
     }
 
     /// At most `limit` containers of a database, by name, from the name `from` on, with their
-    /// definitions.
+    /// definitions. One that cannot be read is listed with the reason in its place.
     pub async fn describe_containers(
         &self,
         api: &str,
         database: &str,
         from: &str,
         limit: usize,
-    ) -> Result<Vec<(ContainerName, Definition)>> {
+    ) -> Result<Vec<(ContainerName, Result<Definition>)>> {
         let transaction = self.begin().await?;
         let mut range = key::catalog_range(api, Some(database));
         // The database's own entry, whose container has no name, stands before all others.
@@ -147,7 +148,10 @@ impl Store {
             && let Some(page) = walk.next().await?
         {
             for (key, value) in page {
-                described.push((parse_name(&key)?, Definition::decode(&value)?));
+                let name = parse_name(&key)?;
+                let definition = Definition::decode(&value);
+                let definition = definition.map_err(|error| damage::named(&name, error));
+                described.push((name, definition));
             }
         }
         described.truncate(limit);
@@ -188,7 +192,8 @@ impl Entry {
     }
 }
 
-/// All containers with their definitions, by name.
+/// All containers whose definitions can be read, by name. Others are told of once after each start:
+/// see [`Store::damaged_containers`].
 pub(crate) async fn all_definitions(
     transaction: &Transaction,
 ) -> Result<Vec<(ContainerName, Definition)>> {
@@ -198,8 +203,10 @@ pub(crate) async fn all_definitions(
         for (key, value) in page {
             let name = parse_name(&key)?;
             // A database's own entry, whose container has no name, is none.
-            if !name.container.is_empty() {
-                all.push((name, Definition::decode(&value)?));
+            if !name.container.is_empty()
+                && let Ok(definition) = Definition::decode(&value)
+            {
+                all.push((name, definition));
             }
         }
     }

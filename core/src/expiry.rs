@@ -40,11 +40,11 @@ impl Expirer {
             let marks: Vec<Bytes> = page.entries.into_iter().map(|(key, _)| key).collect();
             match remove_marked(store, &marks).await {
                 Ok(count) => removed += count,
-                // One item was being written: take them one by one, so that it does not hold up the
-                // rest.
-                Err(Error::Conflict) => {
+                // One item was being written or cannot be removed: take them one by one, so that it
+                // does not hold up the rest.
+                Err(error) if concerns_one_item(&error) => {
                     for mark in marks.chunks(1) {
-                        removed += remove_marked(store, mark).await.or_else(ignore_conflict)?;
+                        removed += remove_marked(store, mark).await.or_else(leave_for_later)?;
                     }
                 }
                 Err(error) => return Err(error),
@@ -59,9 +59,18 @@ impl Expirer {
     }
 }
 
-/// An item that is being written just now stays until a later round.
-fn ignore_conflict(error: Error) -> Result<usize> {
-    if error == Error::Conflict {
+/// Whether other items may well be removed: one was being written, or it, or the definition of its
+/// container, cannot be read.
+fn concerns_one_item(error: &Error) -> bool {
+    matches!(
+        error,
+        Error::Conflict | Error::Corrupt(_) | Error::Rejected(_)
+    )
+}
+
+/// Such an item stays until a later round.
+fn leave_for_later(error: Error) -> Result<usize> {
+    if concerns_one_item(&error) {
         Ok(0)
     } else {
         Err(error)

@@ -161,7 +161,8 @@ impl Job {
 }
 
 impl Store {
-    /// All jobs under way.
+    /// All jobs under way. One that cannot be read is left alone: its container stays as it is, and
+    /// so do the other jobs.
     pub async fn jobs(&self) -> Result<Vec<Job>> {
         Job::all(&*self.begin().await?).await
     }

@@ -107,6 +107,11 @@ pub fn definition_version(storage: StorageId) -> Bytes {
     sized_key(DEFINITION_VERSION, 8, |out| put_u64(out, storage))
 }
 
+/// The versions of all definitions.
+pub fn definition_versions() -> KeyRange {
+    KeyRange::prefix(Bytes::from_static(&[DEFINITION_VERSION]))
+}
+
 /// The storage id in the key of a definition's version.
 pub fn parse_definition_version(key: &[u8]) -> Option<StorageId> {
     take_u64(&mut strip(key, DEFINITION_VERSION)?)

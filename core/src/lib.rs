@@ -17,6 +17,7 @@ pub mod container;
 pub mod continuation;
 mod convoy;
 mod creation;
+mod damage;
 mod database;
 pub mod definition;
 pub mod encoding;

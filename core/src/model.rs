@@ -30,6 +30,12 @@ pub trait Model: Send + Sync + 'static {
         Ok(schema.clone())
     }
 
+    /// Refuses a definition whose schema it could not read again. Asked with the bytes that are about
+    /// to be stored, so that whatever is accepted is readable for ever.
+    fn check_definition(&self, _definition: &Definition) -> Result<()> {
+        Ok(())
+    }
+
     /// The most that a physical partition may hold before it is split.
     fn max_partition_bytes(&self) -> i64 {
         50 << 30

@@ -26,7 +26,7 @@ use crate::store::{Store, check_format};
 use crate::transaction::Transaction;
 
 /// Which container a change is about.
-enum Subject {
+pub(crate) enum Subject {
     Name(ContainerName),
     /// A job knows the storage that it works on; the container may be renamed meanwhile.
     OwnerOf(StorageId),
@@ -124,7 +124,10 @@ impl Store {
             let missing = missing.clone();
             Box::pin(async move { existing.map(|_| None).ok_or(missing) })
         });
-        dropped.await.map(|_| ())
+        match dropped.await {
+            Err(Error::Corrupt(_)) => self.drop_damaged(name).await,
+            dropped => dropped.map(|_| ()),
+        }
     }
 
     /// Removes all items of a container at once, keeping its definition and its partitions.
@@ -247,6 +250,32 @@ impl Store {
             + Sync
             + 'static,
     {
+        let edit = Arc::new(edit);
+        self.write_catalog(subject, move |transaction, name| {
+            let edit = Arc::clone(&edit);
+            Box::pin(async move {
+                let catalog = Arc::clone(transaction.store.catalog());
+                let snapshot = transaction.snapshot.as_ref();
+                let existing = catalog.load(snapshot, &name).await?;
+                let draft = edit(transaction, existing.clone()).await?;
+                write_change(transaction, existing.as_deref(), draft)
+            })
+        })
+        .await
+    }
+
+    /// Commits what `write` buffers as one change of the catalog, and caches the result.
+    pub(crate) async fn write_catalog<F>(
+        &self,
+        subject: Subject,
+        write: F,
+    ) -> Result<Option<Arc<Container>>>
+    where
+        F: for<'a> Fn(&'a mut Transaction, ContainerName) -> BoxFuture<'a, Result<Option<Draft>>>
+            + Send
+            + Sync
+            + 'static,
+    {
         let store = self.clone();
         let change = tokio::spawn(async move {
             let mut attempt = 0;
@@ -256,9 +285,7 @@ impl Store {
                 refuse_other_format(&mut transaction).await?;
                 let snapshot = transaction.snapshot.as_ref();
                 let name = subject.name(store.catalog(), snapshot).await?;
-                let existing = store.catalog().load(snapshot, &name).await?;
-                let draft = edit(&mut transaction, existing.clone()).await?;
-                let draft = write_change(&mut transaction, existing.as_deref(), draft)?;
+                let draft = write(&mut transaction, name.clone()).await?;
                 match transaction.commit().await {
                     Ok(committed) => {
                         let now =
@@ -293,9 +320,9 @@ pub(crate) fn write_change(
     existing: Option<&Container>,
     draft: Option<Draft>,
 ) -> Result<Option<Draft>> {
-    let writes = &mut transaction.writes;
     let Some(mut draft) = draft else {
         if let Some(existing) = existing {
+            let writes = &mut transaction.writes;
             writes.delete(key::catalog(&existing.name));
             writes.announce(key::definition_version(existing.storage()));
             forget_storage(transaction, existing);
@@ -307,9 +334,10 @@ pub(crate) fn write_change(
     };
     draft.definition.version = existing.map_or(0, |e| e.definition.version) + 1;
     draft.definition.relocation = draft.target.as_ref().map(|(target, _)| target.storage);
+    check_readable(transaction, existing, &draft)?;
     if let Some(existing) = existing {
         if existing.name != draft.name {
-            writes.delete(key::catalog(&existing.name));
+            transaction.writes.delete(key::catalog(&existing.name));
         }
         if existing.storage() != draft.definition.storage {
             forget_storage(transaction, existing);
@@ -330,6 +358,34 @@ pub(crate) fn write_change(
     let stored = stored.map(|existing| &existing.partitions);
     write_partitions(transaction, definition.storage, stored, &draft.partitions)?;
     Ok(Some(draft))
+}
+
+/// Reads back the definitions of a draft from the bytes that will be stored. A schema that stays as
+/// it is was read when it came, so that a container which cannot be read any more can still be split
+/// or renamed.
+fn check_readable(
+    transaction: &Transaction,
+    existing: Option<&Container>,
+    draft: &Draft,
+) -> Result<()> {
+    let model = transaction.store.catalog().model(&draft.name.api);
+    let target = draft.target.as_ref().map(|(target, _)| target);
+    let shadow = existing.and_then(Container::relocation);
+    let existing = existing.map(|existing| &existing.definition);
+    for (definition, before) in [(Some(&draft.definition), existing), (target, shadow)] {
+        let Some(definition) = definition else {
+            continue;
+        };
+        let read = Definition::decode(&definition.encode()?)?;
+        if read != *definition {
+            let lost = format!("the definition of '{}' does not read back", draft.name);
+            return Err(Error::Internal(lost));
+        }
+        if before.is_none_or(|before| before.schema != definition.schema) {
+            model.check_definition(&read)?;
+        }
+    }
+    Ok(())
 }
 
 /// Writes the storage that a relocation fills, or leaves it behind if it was taken over or given

@@ -78,8 +78,8 @@ impl Store {
         .await?;
         for name in self.list_containers(api, Some(database)).await? {
             match self.share(&name).await {
-                // It went away meanwhile.
-                Ok(()) | Err(Error::NotFound(_)) => {}
+                // It went away meanwhile, or cannot be read: then it spends nothing.
+                Ok(()) | Err(Error::NotFound(_) | Error::Corrupt(_)) => {}
                 Err(error) => return Err(error),
             }
         }
@@ -161,7 +161,8 @@ async fn check_room(transaction: &Transaction, name: &ContainerName) -> Result<(
         for (key, value) in page {
             let other = key::parse_catalog(&key);
             let other = other.filter(|other| !other.container.is_empty() && other != name);
-            if other.is_some() && Definition::decode(&value)?.provisioned.is_none() {
+            let shares = || Definition::decode(&value).is_ok_and(|it| it.provisioned.is_none());
+            if other.is_some() && shares() {
                 sharing += 1;
             }
         }

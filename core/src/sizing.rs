@@ -38,8 +38,8 @@ impl Store {
                 Err(Error::Rejected(reason)) => {
                     tracing::warn!(container = %name, partition, reason, "cannot be split");
                 }
-                // Somebody else has split or dropped it meanwhile.
-                Err(Error::NotFound(_) | Error::Conflict) => {}
+                // Somebody else has split or dropped it meanwhile, or it cannot be read.
+                Err(Error::NotFound(_) | Error::Conflict | Error::Corrupt(_)) => {}
                 Err(error) => return Err(error),
             }
         }

@@ -12,6 +12,17 @@ use crate::rebuild::NewPlacement;
 use crate::store::Store;
 
 impl Store {
+    /// Says once which containers cannot be read; everything else goes on without them.
+    pub(crate) async fn report_damage(&self) -> Result<()> {
+        for (container, reason) in self.damaged_containers().await? {
+            tracing::error!(
+                %container, reason,
+                "its definition cannot be read; it can be dropped, or restored from a backup"
+            );
+        }
+        Ok(())
+    }
+
     /// Begins to rebuild what is not as it would be created today; answers how much that was. Jobs
     /// under way do the rest, also after a restart.
     pub(crate) async fn upgrade(&self) -> Result<usize> {
@@ -24,8 +35,9 @@ impl Store {
             tracing::info!(container = %name, "counting its logical partitions from now on");
             match self.recount(&name, &definition).await {
                 Ok(()) => begun += 1,
-                // It went away, or is being rebuilt anyway: the next start looks again.
-                Err(Error::NotFound(_) | Error::Rejected(_)) => {}
+                // It went away, is being rebuilt anyway, or cannot be read: the next start looks
+                // again.
+                Err(Error::NotFound(_) | Error::Rejected(_) | Error::Corrupt(_)) => {}
                 Err(error) => return Err(error),
             }
         }

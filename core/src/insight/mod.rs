@@ -12,8 +12,9 @@ use self::heat::{Heat, MINUTE};
 pub use self::warnings::{Limit, Warning};
 use crate::container::Container;
 use crate::definition::Definition;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::key::PartitionId;
+use crate::limits::ContainerLimits;
 use crate::name::ContainerName;
 use crate::partition_map::PartitionMap;
 use crate::provisioning::Throughput;
@@ -44,6 +45,24 @@ pub struct Insight {
     pub partitions: Vec<PartitionInsight>,
     /// The keys that cost most in the last seconds, the costliest first.
     pub hot_keys: Vec<HotKey>,
+    /// Why its definition cannot be read, if it cannot: then nothing but a drop is possible.
+    pub damage: Option<String>,
+}
+
+impl Insight {
+    /// Of a container about which nothing but its name can be said.
+    fn of_damaged(name: &ContainerName, limits: ContainerLimits, damage: String) -> Self {
+        Self {
+            name: name.clone(),
+            throughput: None,
+            shared: None,
+            max_partition_bytes: limits.physical_bytes,
+            max_logical_bytes: limits.logical_bytes,
+            partitions: Vec::new(),
+            hot_keys: Vec::new(),
+            damage: Some(damage),
+        }
+    }
 }
 
 /// What there is to know of one physical partition.
@@ -92,10 +111,16 @@ pub struct LargeKey {
 }
 
 impl Store {
-    /// What there is to know of a container at this moment.
+    /// What there is to know of a container at this moment: also of one that cannot be read.
     pub async fn insight(&self, name: &ContainerName) -> Result<Insight> {
         let mut transaction = self.begin().await?;
-        let container = transaction.container(name).await?;
+        let container = match transaction.container(name).await {
+            Err(Error::Corrupt(damage)) => {
+                let limits = self.catalog().limits(&name.api);
+                return Ok(Insight::of_damaged(name, limits, damage));
+            }
+            container => container?,
+        };
         let second = self.clock().steady_ms() / 1_000;
         let statistics = transaction.statistics(&container).await?;
         let partitions: Vec<PartitionInsight> = statistics
@@ -111,6 +136,7 @@ impl Store {
             max_logical_bytes: container.limits.logical_bytes,
             partitions,
             hot_keys,
+            damage: self.damage(name, &container.definition),
         })
     }
 
@@ -119,7 +145,11 @@ impl Store {
     /// old.
     pub async fn largest_keys(&self, name: &ContainerName) -> Result<Vec<LargeKey>> {
         let mut transaction = self.begin().await?;
-        let container = transaction.container(name).await?;
+        let container = match transaction.container(name).await {
+            // Nothing can be said of it: see `insight`.
+            Err(Error::Corrupt(_)) => return Ok(Vec::new()),
+            container => container?,
+        };
         if !container.definition.counts_logical_partitions {
             return Ok(Vec::new());
         }

@@ -177,6 +177,7 @@ mod tests {
             max_logical_bytes: Some(20 * GIB),
             partitions: vec![partition],
             hot_keys: Vec::new(),
+            damage: None,
         }
     }
 

@@ -48,7 +48,11 @@ async fn definitions_are_listed_in_pages_without_the_database_itself() {
     check("b", 2, &["b", "c"]).await;
     check("e", 2, &[]).await;
     let last = check("c\0", 9, &["d"]).await;
-    assert_eq!(last[0].1.schema, Bytes::from_static(b"d"));
+    let (_, definition) = &last[0];
+    assert_eq!(
+        definition.as_ref().unwrap().schema,
+        Bytes::from_static(b"d")
+    );
 }
 
 #[tokio::test]

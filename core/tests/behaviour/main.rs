@@ -5,6 +5,7 @@
 mod background;
 mod catalog;
 mod convoys;
+mod damage;
 mod expiry;
 mod indexes;
 mod insight;

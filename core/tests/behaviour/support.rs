@@ -24,6 +24,9 @@ pub(crate) const API: &str = "test";
 /// Partitions larger than this are split. No test that does not want it comes near.
 pub(crate) const MAX_PARTITION_BYTES: i64 = 1 << 20;
 
+/// What the model cannot read.
+pub(crate) const UNREADABLE: &[u8] = b"?";
+
 /// Fields as text.
 pub(crate) struct TextModel;
 
@@ -49,6 +52,14 @@ impl Model for TextModel {
     fn without_index(&self, schema: &Bytes, index: &str) -> Result<Bytes> {
         let schema = String::from_utf8_lossy(schema);
         Ok(schema.replace(&format!(";{index}"), "").into())
+    }
+
+    /// Schemas that begin with [`UNREADABLE`] are not.
+    fn check_definition(&self, definition: &Definition) -> Result<()> {
+        if definition.schema.starts_with(UNREADABLE) {
+            return Err(Error::Corrupt("no schema".into()));
+        }
+        Ok(())
     }
 
     fn max_partition_bytes(&self) -> i64 {

@@ -287,7 +287,9 @@ function showAdvice(advice) {
 function showDetail(container) {
   $("detail").hidden = false;
   $("detail-title").textContent = nameOf(container);
-  const warnings = container.warnings.map((warning) => element("li", {}, warning.message));
+  const messages = container.warnings.map((warning) => warning.message);
+  if (container.damage) messages.unshift(container.damage);
+  const warnings = messages.map((message) => element("li", {}, message));
   $("warnings").replaceChildren(...warnings);
   showRing(container.partitions);
   showPartitions(container.partitions);

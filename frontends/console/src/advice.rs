@@ -129,6 +129,7 @@ mod tests {
                 error: 0.0,
                 share,
             }],
+            damage: None,
         }
     }
 

@@ -51,6 +51,9 @@ pub(crate) struct Shown {
     large_keys: Vec<ShownLargeKey>,
     warnings: Vec<ShownWarning>,
     advice: Advice,
+    /// Why its definition cannot be read, if it cannot.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    damage: Option<String>,
 }
 
 #[derive(Serialize)]
@@ -210,6 +213,7 @@ impl Shown {
             partitions: partitions.iter().map(ShownPartition::of).collect(),
             hot_keys: insight.hot_keys.into_iter().map(ShownHotKey::of).collect(),
             large_keys: large_keys.into_iter().map(ShownLargeKey::of).collect(),
+            damage: insight.damage,
             api: insight.name.api,
             database: insight.name.database,
             container: insight.name.container,

@@ -7,6 +7,7 @@ use bson::spec::BinarySubtype;
 use bson::{Binary, Bson, Document, RawDocument, doc};
 use bytes::Bytes;
 use tessera_core::Store;
+use tessera_core::clock::Clock;
 use tessera_core::engine::Engine;
 use tessera_core::memory::MemoryEngine;
 use tessera_core::model::Model;
@@ -37,9 +38,19 @@ impl Client {
 
     /// A client of a server on this engine.
     pub(crate) async fn on(engine: Arc<dyn Engine>) -> Self {
+        Self::opened(engine, Clock::system()).await
+    }
+
+    /// A client of a server with a clock of its own.
+    pub(crate) async fn at(clock: Clock) -> Self {
+        Self::opened(Arc::new(MemoryEngine::new()), clock).await
+    }
+
+    async fn opened(engine: Arc<dyn Engine>, clock: Clock) -> Self {
         let model: Arc<dyn Model> = Arc::new(MongoModel::default());
         let options = StoreOptions {
             models: HashMap::from([(API.to_owned(), model)]),
+            clock,
             ..StoreOptions::default()
         };
         let store = Store::open(engine, options).await.unwrap();

@@ -1,8 +1,7 @@
-//! How often each command ran and failed, and what came and went: for `serverStatus` and `top`.
+//! How often each command ran and failed, and what came and went: for `serverStatus`.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
 
 use bson::{Document, doc};
 
@@ -23,14 +22,12 @@ pub(crate) struct Counters {
 pub(crate) struct Count {
     pub(crate) total: u64,
     pub(crate) failed: u64,
-    pub(crate) micros: u64,
 }
 
 #[derive(Debug, Default)]
 struct Row {
     total: AtomicU64,
     failed: AtomicU64,
-    micros: AtomicU64,
 }
 
 impl Row {
@@ -38,7 +35,6 @@ impl Row {
         Count {
             total: self.total.load(Ordering::Relaxed),
             failed: self.failed.load(Ordering::Relaxed),
-            micros: self.micros.load(Ordering::Relaxed),
         }
     }
 }
@@ -57,14 +53,12 @@ impl Default for Counters {
 }
 
 impl Counters {
-    pub(crate) fn ran(&self, command: &'static str, failed: bool, took: Duration) {
+    pub(crate) fn ran(&self, command: &'static str, failed: bool) {
         let Some(row) = self.commands.get(command) else {
             return;
         };
-        let micros = u64::try_from(took.as_micros()).unwrap_or(u64::MAX);
         row.total.fetch_add(1, Ordering::Relaxed);
         row.failed.fetch_add(u64::from(failed), Ordering::Relaxed);
-        row.micros.fetch_add(micros, Ordering::Relaxed);
     }
 
     pub(crate) fn of(&self, command: &str) -> Count {
@@ -125,12 +119,11 @@ mod tests {
     fn commands_are_counted_by_name_and_kind() {
         let counters = Counters::default();
         for (command, failed) in [("find", false), ("find", true), ("ping", false)] {
-            counters.ran(command, failed, Duration::from_micros(5));
+            counters.ran(command, failed);
         }
         let find = Count {
             total: 2,
             failed: 1,
-            micros: 10,
         };
         assert_eq!(counters.of("find"), find);
         assert_eq!(counters.by_kind().get_i64("query").unwrap(), 2);

@@ -5,10 +5,12 @@ use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::sync::Arc;
 
 use tessera_core::Store;
-use tokio::sync::{Mutex, MutexGuard, watch};
+use tokio::sync::{Mutex, MutexGuard};
 
+use crate::capped_writes::CappedWrites;
 use crate::collection::{Collections, Namespace};
 use crate::cursor::Cursors;
+use crate::expiry::walk::Oldest;
 use crate::logical::SessionId;
 use crate::snapshot::Snapshots;
 use crate::transaction::Transactions;
@@ -29,8 +31,10 @@ pub(crate) struct Shared {
     pub(crate) cursors: Cursors,
     pub(crate) transactions: Transactions,
     pub(crate) snapshots: Snapshots,
-    /// Counts the writes to capped collections, for cursors that wait at their end.
-    pub(crate) capped_writes: watch::Sender<u64>,
+    /// Wakes cursors that wait at the end of a capped collection.
+    pub(crate) capped_writes: CappedWrites,
+    /// What the removal of expired documents remembers.
+    pub(crate) oldest_changes: Oldest,
     schema_locks: Vec<Mutex<()>>,
 }
 
@@ -49,7 +53,8 @@ impl Data {
             cursors: Cursors::default(),
             transactions: Transactions::default(),
             snapshots: Snapshots::default(),
-            capped_writes: watch::Sender::new(0),
+            capped_writes: CappedWrites::default(),
+            oldest_changes: Oldest::default(),
             schema_locks: (0..SCHEMA_LOCKS).map(|_| Mutex::new(())).collect(),
         };
         Self {

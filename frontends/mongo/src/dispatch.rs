@@ -101,7 +101,9 @@ pub(crate) async fn answer(service: &Service, session: &mut Session, asked: &Ask
         None => run(service, session, (command, request), (asked.packet, began)).await,
     };
     let took = began.elapsed();
-    service.counters.ran(command.name, outcome.is_err(), took);
+    service.counters.ran(command.name, outcome.is_err());
+    let last = &mut session.last_namespace;
+    service.top.ran(command, request, last, took);
     session.last = Some(LastCommand {
         name: command.name,
         charge: session.settle(),
@@ -179,6 +181,12 @@ async fn run(
         .generic
         .max_time
         .filter(|_| command.name != "getMore");
+    let capped_writes = &service.data.capped_writes;
+    let noted = match command.name {
+        // What it commits was noted by the statements before it.
+        "commitTransaction" => 0,
+        _ => capped_writes.noted(),
+    };
     let outcome = {
         let running = async {
             // Ending sessions takes a write concern, so that it need not be answered, and writes
@@ -200,6 +208,7 @@ async fn run(
         }
     };
     place.end();
+    capped_writes.tell(noted);
     outcome
 }
 

@@ -1,6 +1,8 @@
 //! Indexes by whose dates documents go: a round every minute removes those whose time has come, by
 //! the index itself, so that a change of the index counts at once.
 
+pub(crate) mod walk;
+
 use std::ops::Bound;
 use std::sync::Arc;
 use std::time::Duration;
@@ -47,7 +49,14 @@ pub(crate) async fn remove_expired(data: &Data) -> Result<u64> {
     for names in names.chunks(CATALOG_STEP) {
         for name in names {
             let namespace = Namespace::unchecked(&name.database, &name.container);
-            removed += remove_from(data, &namespace).await?;
+            match remove_from(data, &namespace).await {
+                Ok(count) => removed += count,
+                // One collection that cannot be cleared keeps the others from nothing.
+                Err(failure) => {
+                    let cause = &failure.error.message;
+                    tracing::warn!(%namespace, %cause, "expired documents could not be removed");
+                }
+            }
         }
     }
     Ok(removed)
@@ -55,7 +64,7 @@ pub(crate) async fn remove_expired(data: &Data) -> Result<u64> {
 
 async fn remove_from(data: &Data, namespace: &Namespace) -> Result<u64> {
     let mut transaction = data.store.begin().await?;
-    let Some(target) = Target::find(data, &mut transaction, namespace).await? else {
+    let Some(target) = Target::readable(data, &mut transaction, namespace).await? else {
         return Ok(0);
     };
     let mut removed = 0;
@@ -64,6 +73,9 @@ async fn remove_from(data: &Data, namespace: &Namespace) -> Result<u64> {
         .filter(|(_, _, state)| *state == IndexState::Ready)
         .filter_map(|(spec, id, _)| Some((Arc::clone(spec), id, spec.expire_after_seconds?)))
         .collect();
+    for rule in walk::rules(&target.collection) {
+        removed += rule.apply(data, &target).await?;
+    }
     for (spec, id, seconds) in expiring {
         loop {
             let step = Step {

@@ -8,6 +8,7 @@ mod access;
 mod aggregate;
 mod auth;
 mod batch;
+mod capped_writes;
 #[cfg(test)]
 mod client;
 mod cluster_time;
@@ -44,6 +45,7 @@ mod snapshot;
 mod system;
 #[cfg(test)]
 mod tests;
+mod top;
 mod transaction;
 mod wire;
 mod write;

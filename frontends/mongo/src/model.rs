@@ -57,6 +57,11 @@ impl Model for MongoModel {
         collection.encode().map_err(rejected)
     }
 
+    fn check_definition(&self, definition: &Definition) -> Result<()> {
+        let read = Collection::decode(&definition.schema);
+        read.map(|_| ()).map_err(rejected)
+    }
+
     /// MongoDB has no such limit: a collection that is not sharded is one logical partition.
     fn max_logical_bytes(&self) -> Option<i64> {
         None

@@ -48,12 +48,16 @@ impl Parameter {
     }
 }
 
+/// The form in which users and roles are kept: that of MongoDB since 3.0.
+pub(crate) const AUTH_SCHEMA_VERSION: i32 = 5;
 /// How long a cursor may stay unused, in milliseconds.
 pub(crate) const CURSOR_TIMEOUT_MS: &str = "cursorTimeoutMillis";
 /// How long a transaction may stay open, in seconds.
 pub(crate) const TRANSACTION_LIFETIME_S: &str = "transactionLifetimeLimitSeconds";
 
 const PARAMETERS: &[Parameter] = &[
+    // The form in which users and roles are kept, which mongodump asks for.
+    Parameter::fixed("authSchemaVersion", |_| AUTH_SCHEMA_VERSION.into()),
     Parameter::fixed("authenticationMechanisms", |_| {
         let names = MECHANISMS.into_iter().map(Mechanism::name);
         Bson::Array(names.map(Bson::from).collect())

@@ -15,6 +15,7 @@ use crate::logical::{LogicalSessions, SessionKey};
 use crate::operation::Connections;
 use crate::parameters::Parameters;
 use crate::request::Request;
+use crate::top::Top;
 use crate::transaction::Scope;
 use crate::write_lock::WriteLock;
 
@@ -49,6 +50,7 @@ pub(crate) struct Service {
     pub(crate) connections: Connections,
     pub(crate) cluster_time: ClusterTime,
     pub(crate) counters: Counters,
+    pub(crate) top: Top,
     pub(crate) fail_points: FailPoints,
     pub(crate) parameters: Parameters,
     pub(crate) write_lock: WriteLock,
@@ -70,6 +72,7 @@ impl Service {
             connections: Connections::default(),
             cluster_time,
             counters: Counters::default(),
+            top: Top::default(),
             fail_points: FailPoints::default(),
             parameters: Parameters::default(),
             write_lock: WriteLock::default(),

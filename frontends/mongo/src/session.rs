@@ -13,6 +13,7 @@ use crate::logical::SessionKey;
 use crate::operation::Place;
 use crate::request::Request;
 use crate::service::Service;
+use crate::top::Row;
 use crate::wire::compression::Compressor;
 
 /// The state of one connection.
@@ -36,6 +37,8 @@ pub(crate) struct Session {
     charge: Charge,
     /// The command before.
     pub(crate) last: Option<LastCommand>,
+    /// Where the collection that was used last is counted.
+    pub(crate) last_namespace: Option<Arc<Row>>,
     service: Arc<Service>,
 }
 
@@ -65,6 +68,7 @@ impl Session {
             more_to_come: false,
             charge: Charge::default(),
             last: None,
+            last_namespace: None,
             service: Arc::clone(service),
         }
     }

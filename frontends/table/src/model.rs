@@ -10,6 +10,7 @@ use tessera_core::{Error, Result};
 
 use crate::entity::{PARTITION_KEY, ROW_KEY, Value};
 use crate::stored_entity::StoredEntity;
+use crate::tables::TableRecord;
 
 /// The name of this API in the catalog.
 pub const API: &str = "table";
@@ -54,6 +55,10 @@ impl Model for TableModel {
 
     fn relocate(&self, _target: &Definition, item: &Item) -> Result<Locator> {
         Ok(item.locator.clone())
+    }
+
+    fn check_definition(&self, definition: &Definition) -> Result<()> {
+        TableRecord::read(&definition.schema).map(|_| ())
     }
 
     fn counts_logical_partitions(&self, _definition: &Definition) -> bool {

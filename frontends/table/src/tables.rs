@@ -27,9 +27,24 @@ impl TableRecord {
         record.map_err(|error| Error::Corrupt(format!("the record of a table: {error}")))
     }
 
+    /// What is known of a table whose record cannot be read.
+    pub(crate) fn nameless(container: &str) -> Self {
+        Self {
+            name: container.to_owned(),
+            policies: Vec::new(),
+        }
+    }
+
+    /// The stored form, which reads back as it is written.
     pub(crate) fn write(&self) -> tessera_core::Result<Bytes> {
         let record = serde_json::to_vec(self).map(Bytes::from);
-        record.map_err(|error| Error::Internal(format!("the record of a table: {error}")))
+        let record =
+            record.map_err(|error| Error::Internal(format!("the record of a table: {error}")))?;
+        if Self::read(&record)? == *self {
+            return Ok(record);
+        }
+        let what = "the record of a table does not read back";
+        Err(Error::Internal(what.to_owned()))
     }
 }
 

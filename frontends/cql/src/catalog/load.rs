@@ -62,6 +62,11 @@ async fn load_relations(
         let is_last = page.len() < PAGE;
         for (name, definition) in page {
             let name = name.container;
+            from = format!("{name}\0");
+            // A table whose definition cannot be read is missing alone.
+            let Ok(definition) = definition else {
+                continue;
+            };
             let schema = definition.schema;
             add(digest, &name, &schema);
             let known = before.and_then(|before| before.relation(&name));
@@ -69,7 +74,6 @@ async fn load_relations(
                 Some(known) if is_of(known, &schema) => Arc::clone(known),
                 _ => Arc::new(decode(keyspace, &name, schema)?),
             };
-            from = format!("{name}\0");
             relations.insert(name, relation);
         }
         if is_last {

@@ -63,7 +63,8 @@ impl Throughputs {
                 let is_last = page.len() < PAGE;
                 for (name, definition) in page {
                     from = format!("{}\0", name.container);
-                    if let Some(throughput) = Throughput::of(&definition) {
+                    let throughput = definition.ok().as_ref().and_then(Throughput::of);
+                    if let Some(throughput) = throughput {
                         found.insert((keyspace.clone(), name.container), throughput);
                     }
                 }

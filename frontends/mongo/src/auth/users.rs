@@ -100,14 +100,18 @@ impl Users {
     /// All users, by name.
     pub(crate) async fn all(&self, store: &Store) -> Result<Vec<User>> {
         let mut users = self.configured.clone();
-        for stored in Kept::Users.all(store).await? {
-            let user = User::read(&stored)?;
-            if self.configured(&user.name).is_none() {
-                users.push(user);
-            }
-        }
+        users.extend(self.stored(store).await?);
         users.sort_by_key(|user| user.name.id());
         Ok(users)
+    }
+
+    /// The users that are stored. One that cannot be read keeps nobody else from logging in.
+    pub(crate) async fn stored(&self, store: &Store) -> Result<Vec<User>> {
+        let stored = Kept::Users.all(store).await?;
+        let users = stored.iter().filter_map(|stored| User::read(stored).ok());
+        Ok(users
+            .filter(|user| self.configured(&user.name).is_none())
+            .collect())
     }
 
     /// Whether there is any user.

@@ -18,6 +18,9 @@ use crate::plan::filters::IndexFilters;
 /// The name of the core's index that keeps `_id` unique where the row key is another one.
 pub(crate) const CORE_ID_INDEX: &str = ID_INDEX;
 
+/// The most bytes of a definition: it is a document, and has to fit into an answer.
+const MAX_SCHEMA_BYTES: usize = 16 << 20;
+
 /// A collection or view, as its schema says.
 #[derive(Clone, Debug)]
 pub(crate) struct Collection {
@@ -145,8 +148,25 @@ impl Collection {
         Self::assemble(uuid, options.clone(), shard_key, &indexes)
     }
 
-    /// The schema to store.
+    /// The schema to store: read back from its bytes, and the same again when it is.
     pub(crate) fn encode(&self) -> Result<Bytes> {
+        let encoded = self.to_bytes()?;
+        if encoded.len() > MAX_SCHEMA_BYTES {
+            let message = format!(
+                "the definition of the collection with all its options and indexes has {} bytes, \
+                 and may have {MAX_SCHEMA_BYTES}",
+                encoded.len()
+            );
+            return Err(Error::new(Code::BSON_OBJECT_TOO_LARGE, message));
+        }
+        if Self::decode(&encoded)?.to_bytes()? != encoded {
+            let message = "the definition of the collection would not read back as it is";
+            return Err(Error::new(Code::INTERNAL_ERROR, message));
+        }
+        Ok(encoded)
+    }
+
+    fn to_bytes(&self) -> Result<Bytes> {
         let indexes = self
             .indexes
             .iter()

@@ -65,6 +65,11 @@ pub(crate) fn read(namespace: &Namespace, fields: &Fields<'_>) -> CommandResult<
         let message = "time series collections are not supported yet";
         return Err(Error::new(Code::COMMAND_NOT_SUPPORTED, message).into());
     }
+    if fields.get("encryptedFields").is_some() {
+        let message = "'encryptedFields' is not supported: Queryable Encryption needs its state \
+                       collections; encrypt on the client, without encryptedFields";
+        return Err(Error::new(Code::COMMAND_NOT_SUPPORTED, message).into());
+    }
     if namespace.collection().starts_with("system.buckets.") {
         let message = "collections of buckets belong to time series";
         return Err(Error::new(Code::ILLEGAL_OPERATION, message).into());
@@ -82,7 +87,6 @@ pub(crate) fn read(namespace: &Namespace, fields: &Fields<'_>) -> CommandResult<
         "changeStreamPreAndPostImages",
         "storageEngine",
         "indexOptionDefaults",
-        "encryptedFields",
     ] {
         if let Some(value) = fields.get(name) {
             options.insert(name, Bson::try_from(value)?);

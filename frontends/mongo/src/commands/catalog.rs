@@ -3,17 +3,17 @@
 use std::collections::BTreeMap;
 
 use bson::{Bson, Document, doc};
-use tessera_core::Transaction;
 use tessera_core::name::ContainerName;
+use tessera_core::{Error as CoreError, Transaction};
 use tessera_mongo_language::collation::Collation;
 use tessera_mongo_language::filter::Filter;
 
 use crate::API;
 use crate::access::{Access, Action};
-use crate::collection::Namespace;
+use crate::collection::{Collection, Namespace};
 use crate::command::Command;
 use crate::commands::asked;
-use crate::failure::Result;
+use crate::failure::{Failure, Result};
 use crate::fields::{BOOL, BOOL_OR_NUMBER, DOCUMENT, Field, Fields, optional};
 use crate::listing;
 use crate::reply::Reply;
@@ -21,7 +21,6 @@ use crate::request::Request;
 use crate::service::Service;
 use crate::session::Session;
 use crate::sharding::config;
-use crate::write::target::Target;
 
 pub(crate) const COMMANDS: &[Command] = &[
     Command::new(
@@ -68,16 +67,18 @@ async fn list_collections(
     let size = listing::batch_size(fields.document("cursor"))?;
     let mut found = Vec::new();
     let mut from = String::new();
-    if request.database == config::DATABASE {
-        for name in config::names() {
-            let mut shown = doc! { "name": name, "type": "collection" };
-            if !name_only {
-                shown.insert("options", Document::new());
-                shown.insert("info", doc! { "readOnly": true });
-            }
-            if filter.matches(&shown)? {
-                found.push(shown);
-            }
+    let lists_all = fields
+        .document("filter")
+        .is_none_or(|filter| filter.is_empty());
+    let is_listed = |name: &str| !lists_all || !config::is_unlisted(service, name);
+    for name in config::names(request.database).filter(|name| is_listed(name)) {
+        let mut shown = doc! { "name": name, "type": "collection" };
+        if !name_only {
+            shown.insert("options", Document::new());
+            shown.insert("info", doc! { "readOnly": true });
+        }
+        if filter.matches(&shown)? {
+            found.push(shown);
         }
     }
     loop {
@@ -89,25 +90,17 @@ async fn list_collections(
         let is_last = page.len() < STEP;
         for (name, definition) in page {
             from = format!("{}\0", name.container);
-            if config::is_computed(&Namespace::unchecked(database, &name.container)) {
+            let namespace = Namespace::unchecked(database, &name.container);
+            let in_config = database == config::DATABASE;
+            if config::is_computed(&namespace) || in_config && !is_listed(&name.container) {
                 continue;
             }
-            let collection = service.data.collections.of(&definition)?;
-            let mut shown = doc! { "name": name.container.clone(), "type": collection.kind() };
-            if name_only {
-                // The filter sees no more than the client will.
-            } else if collection.view.is_some() {
-                shown.insert("options", collection.options.clone());
-                shown.insert("info", doc! { "readOnly": true });
-            } else {
-                shown.insert("options", collection.options.clone());
-                let info = doc! { "readOnly": false, "uuid": collection.uuid_bson() };
-                shown.insert("info", info);
-                let mut id_index = collection.id_index.document.clone();
-                id_index.remove("clustered");
-                if !collection.options.contains_key("clusteredIndex") {
-                    shown.insert("idIndex", id_index);
-                }
+            let read = definition.map_err(Failure::from);
+            let read = read.and_then(|it| Ok(service.data.collections.of(&it)?));
+            let mut shown = doc! { "name": name.container };
+            match read {
+                Ok(collection) => show(&mut shown, &collection, name_only),
+                Err(failure) => show_damaged(&mut shown, &failure, name_only),
             }
             if filter.matches(&shown)? {
                 found.push(shown);
@@ -119,6 +112,36 @@ async fn list_collections(
     }
     let namespace = format!("{}.$cmd.listCollections", request.database);
     listing::reply(&service.data, request, (&namespace, found), size)
+}
+
+/// What is shown of a collection behind its name. A filter sees no more than the client will.
+fn show(shown: &mut Document, collection: &Collection, name_only: bool) {
+    shown.insert("type", collection.kind());
+    if name_only {
+        return;
+    }
+    shown.insert("options", collection.options.clone());
+    if collection.view.is_some() {
+        shown.insert("info", doc! { "readOnly": true });
+        return;
+    }
+    let info = doc! { "readOnly": false, "uuid": collection.uuid_bson() };
+    shown.insert("info", info);
+    let mut id_index = collection.id_index.document.clone();
+    id_index.remove("clustered");
+    if !collection.options.contains_key("clusteredIndex") {
+        shown.insert("idIndex", id_index);
+    }
+}
+
+/// A collection whose definition cannot be read is there, and can be dropped.
+fn show_damaged(shown: &mut Document, failure: &Failure, name_only: bool) {
+    shown.insert("type", "collection");
+    if !name_only {
+        shown.insert("options", Document::new());
+        let damage = failure.error.message.as_str();
+        shown.insert("info", doc! { "readOnly": true, "damaged": damage });
+    }
 }
 
 fn filter(service: &Service, fields: &Fields<'_>) -> Result<Filter> {
@@ -152,7 +175,7 @@ async fn list_databases(
     for (database, names) in by_database {
         let mut shown = doc! { "name": database };
         if !name_only {
-            let size = size_of(service, &mut transaction, &names).await?;
+            let size = size_of(&mut transaction, &names).await?;
             shown.insert("sizeOnDisk", size);
             shown.insert("empty", size == 0);
             total += size;
@@ -170,22 +193,20 @@ async fn list_databases(
     Ok(reply.into())
 }
 
-/// The bytes of the documents of some collections.
-pub(crate) async fn size_of(
-    service: &Service,
-    transaction: &mut Transaction,
-    names: &[ContainerName],
-) -> Result<i64> {
+/// The bytes of the documents of some collections. Of one whose definition is damaged they are not
+/// known.
+pub(crate) async fn size_of(transaction: &mut Transaction, names: &[ContainerName]) -> Result<i64> {
     let mut size = 0;
     for name in names {
-        let namespace = Namespace::unchecked(&name.database, &name.container);
-        if let Some(target) = Target::find(&service.data, transaction, &namespace).await? {
-            let statistics = transaction.statistics(&target.container).await?;
-            size += statistics
-                .iter()
-                .map(|partition| partition.tally.bytes)
-                .sum::<i64>();
-        }
+        let container = match transaction.container(name).await {
+            Err(CoreError::NotFound(_) | CoreError::Corrupt(_)) => continue,
+            container => container?,
+        };
+        let statistics = transaction.statistics(&container).await?;
+        size += statistics
+            .iter()
+            .map(|partition| partition.tally.bytes)
+            .sum::<i64>();
     }
     Ok(size)
 }

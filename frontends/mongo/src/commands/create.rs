@@ -119,11 +119,15 @@ async fn drop_collection(
     let namespace = Namespace::new(request.database, request.collection()?)?;
     let fields = Fields::of(request, DROP)?;
     let mut transaction = service.store.begin().await?;
-    let target = Target::find(&service.data, &mut transaction, &namespace).await?;
+    let target = Target::readable(&service.data, &mut transaction, &namespace).await?;
     check_uuid(&namespace, fields.get("collectionUUID"), target.as_ref())?;
-    // Dropping what is not there is no error.
     let Some(target) = target else {
-        return Ok(Reply::ok());
+        // Dropping what is not there is no error, and what cannot be read can still be dropped.
+        return match service.store.drop_container(&namespace.container).await {
+            Ok(()) => Ok(doc! { "ns": namespace.to_string() }.into()),
+            Err(CoreError::NotFound(_)) => Ok(Reply::ok()),
+            Err(error) => Err(error.into()),
+        };
     };
     match service.store.drop_container(&namespace.container).await {
         Ok(()) | Err(CoreError::NotFound(_)) => {}

@@ -161,11 +161,11 @@ async fn fill(
             transactions.scope(service, request).await?
         }
     };
-    let mut writes = service.data.capped_writes.subscribe();
+    let mut writes = service.data.capped_writes.listen();
     let wait = request.generic.max_time.unwrap_or(DEFAULT_WAIT);
     let until = Instant::now() + wait;
     loop {
-        writes.borrow_and_update();
+        writes.catch_up();
         let mut batch = Batch::new(Turn::Next).read_at(scope.at());
         let mut reader = scope.reader(&service.data).await?;
         let filled = cursor
@@ -177,10 +177,11 @@ async fn fill(
         let done = filled.map_err(|failure| gone(failure, cursor))?;
         let waits = cursor.tail.is_some_and(|tail| tail.waits) && batch.len() == 0;
         let left = until.saturating_duration_since(Instant::now());
-        if !waits || left.is_zero() || tokio::time::timeout(left, writes.changed()).await.is_err() {
+        if !waits || left.is_zero() {
             scope.succeed();
             return Ok((batch, done));
         }
+        writes.wait(left).await;
     }
 }
 

@@ -81,7 +81,7 @@ pub(crate) struct Delivery {
 }
 
 async fn run(service: &Service, session: &mut Session, request: &Request<'_>) -> Result<Reply> {
-    if request.database != config::DATABASE
+    if !config::has_computed(request.database)
         && let Some(reply) = fast::find(service, session, request).await?
     {
         return Ok(reply);
@@ -91,7 +91,7 @@ async fn run(service: &Service, session: &mut Session, request: &Request<'_>) ->
 }
 
 async fn find(service: &Service, session: &mut Session, request: &Request<'_>) -> Result<Reply> {
-    if request.database == config::DATABASE
+    if config::has_computed(request.database)
         && let Some(reply) = find_computed(service, request).await?
     {
         return Ok(reply);

@@ -99,6 +99,9 @@ fn topology(service: &Service, reply: &mut Document) {
         .config
         .address
         .map_or_else(String::new, |address| address.to_string());
+    let written = service.cluster_time.written();
+    let op_time = doc! { "ts": written, "t": 1i64 };
+    let date = DateTime::from_millis(i64::from(written.time) * 1_000);
     reply.extend(doc! {
         "secondary": false,
         "setName": name,
@@ -107,7 +110,12 @@ fn topology(service: &Service, reply: &mut Document) {
         "primary": &address,
         "me": &address,
         "electionId": ObjectId::from_bytes(ELECTION),
-        "lastWrite": { "lastWriteDate": DateTime::now() },
+        "lastWrite": {
+            "opTime": op_time.clone(),
+            "lastWriteDate": date,
+            "majorityOpTime": op_time,
+            "majorityWriteDate": date,
+        },
     });
 }
 

@@ -19,6 +19,7 @@ mod hello;
 mod indexes;
 mod insert;
 mod login;
+mod merge_users;
 mod parameters;
 mod plan_cache;
 mod replication;
@@ -62,6 +63,7 @@ const FAMILIES: &[&[Command]] = &[
     indexes::COMMANDS,
     insert::COMMANDS,
     login::COMMANDS,
+    merge_users::COMMANDS,
     parameters::COMMANDS,
     plan_cache::COMMANDS,
     replication::COMMANDS,

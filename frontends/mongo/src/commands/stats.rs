@@ -180,7 +180,8 @@ async fn db_stats(
         .await?
     {
         let namespace = Namespace::unchecked(&name.database, &name.container);
-        let Some(target) = Target::find(&service.data, &mut transaction, &namespace).await? else {
+        let target = Target::readable(&service.data, &mut transaction, &namespace).await?;
+        let Some(target) = target else {
             continue;
         };
         if target.collection.view.is_some() {

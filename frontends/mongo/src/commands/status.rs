@@ -1,12 +1,15 @@
 //! What the server does right now, and has done since its start.
 
+use std::collections::HashSet;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use bson::spec::ElementType;
 use bson::{Bson, DateTime, Document, RawBsonRef, doc};
 use tessera_mongo_language::error::{Code, bad_value};
 
 use super::server::MONGODB_VERSION;
+use crate::API;
 use crate::access::{Access, Action, Need};
 use crate::command::Command;
 use crate::counters::signed;
@@ -42,7 +45,7 @@ pub(crate) const COMMANDS: &[Command] = &[
     .admin_only(),
     Command::new(
         "top",
-        "Tells how long each command took in all.",
+        "Tells how long the commands on each collection took in all.",
         Access::Cluster(&[Action::Top]),
         |service, session, request| Box::pin(top(service, session, request)),
     )
@@ -109,7 +112,8 @@ async fn server_status(service: &Service, _: &mut Session, request: &Request<'_>
         "version": format!("{major}.{minor}.{patch}"),
         "process": process,
         "pid": i64::from(std::process::id()),
-        "uptime": uptime.as_secs_f64(),
+        // A double with a whole value, which clients read as a number of either kind.
+        "uptime": Duration::from_secs(uptime.as_secs()).as_secs_f64(),
         "uptimeMillis": signed(u64::try_from(uptime.as_millis()).unwrap_or(u64::MAX)),
         "uptimeEstimate": signed(uptime.as_secs()),
         "localTime": DateTime::now(),
@@ -322,12 +326,15 @@ async fn kill_op(service: &Service, _: &mut Session, request: &Request<'_>) -> R
 }
 
 async fn top(service: &Service, _: &mut Session, _: &Request<'_>) -> Result<Reply> {
+    let names = service.store.list_containers(API, None).await?;
+    let names = names.into_iter();
+    let there: HashSet<String> = names
+        .map(|name| format!("{}.{}", name.database, name.container))
+        .collect();
     let mut totals = doc! { "note": "all times in microseconds" };
-    for command in super::all() {
-        let count = service.counters.of(command.name);
-        if count.total > 0 {
-            let row = doc! { "time": signed(count.micros), "count": signed(count.total) };
-            totals.insert(command.name, row);
+    for (namespace, counts) in service.top.all() {
+        if there.contains(&namespace) {
+            totals.insert(namespace, counts);
         }
     }
     Ok(doc! { "totals": totals }.into())

@@ -1,5 +1,5 @@
 //! The database `config`: what a cluster keeps of itself, computed from the core's partition maps
-//! and statistics whenever somebody reads it.
+//! and statistics whenever somebody reads it. `admin.system.version` is computed likewise.
 //!
 //! `settings` is an ordinary collection. What clients may switch in `collections` (`noBalance` and
 //! the like) is stored in an ordinary collection of that name and laid over the computed rows.
@@ -15,6 +15,7 @@ use crate::API;
 use crate::collection::Namespace;
 use crate::commands::server::MONGODB_VERSION;
 use crate::failure::{Failure, Result};
+use crate::parameters::AUTH_SCHEMA_VERSION;
 use crate::service::Service;
 use crate::sharding::insight;
 use crate::sharding::layout::{Layout, address, object_id, shard_name, shards, uuid};
@@ -22,46 +23,94 @@ use crate::sharding::rows;
 
 /// The database.
 pub(crate) const DATABASE: &str = "config";
+/// Another one, of which a single collection is computed.
+const ADMIN: &str = "admin";
 /// Its collection whose computed rows clients may change a little.
 const COLLECTIONS: &str = "collections";
+/// Its collection of settings, which is stored.
+const SETTINGS: &str = "settings";
 /// Databases that have no row in `config.databases`.
 const WITHOUT_ROW: [&str; 3] = ["admin", DATABASE, "local"];
 
 /// Computes the documents of one collection, in the order of their `_id`.
 type Compute = for<'a> fn(&'a Service) -> BoxFuture<'a, Result<Vec<Document>>>;
 
-/// The computed collections.
-const COMPUTED: &[(&str, Compute)] = &[
-    ("actionlog", |_| nothing()),
-    ("changelog", |_| nothing()),
-    ("chunks", |service| Box::pin(chunks(service))),
-    (COLLECTIONS, |service| Box::pin(collections(service))),
-    ("databases", |service| Box::pin(databases(service))),
-    ("hotKeys", |service| Box::pin(insight::hot_keys(service))),
-    ("largeKeys", |service| {
+/// The computed collections, each with its database.
+const COMPUTED: &[(&str, &str, Compute)] = &[
+    (ADMIN, "system.version", |_| Box::pin(system_version())),
+    (DATABASE, "actionlog", |_| nothing()),
+    (DATABASE, "changelog", |_| nothing()),
+    (DATABASE, "chunks", |service| Box::pin(chunks(service))),
+    (DATABASE, COLLECTIONS, |service| {
+        Box::pin(collections(service))
+    }),
+    (DATABASE, "databases", |service| {
+        Box::pin(databases(service))
+    }),
+    (DATABASE, "hotKeys", |service| {
+        Box::pin(insight::hot_keys(service))
+    }),
+    (DATABASE, "largeKeys", |service| {
         Box::pin(insight::large_keys(service))
     }),
-    ("locks", |_| nothing()),
-    ("mongos", |service| Box::pin(routers(service))),
-    ("partitionWarnings", |service| {
+    (DATABASE, "locks", |_| nothing()),
+    (DATABASE, "mongos", |service| Box::pin(routers(service))),
+    (DATABASE, "partitionWarnings", |service| {
         Box::pin(insight::warnings(service))
     }),
-    ("partitions", |service| {
+    (DATABASE, "partitions", |service| {
         Box::pin(insight::partitions(service))
     }),
-    ("shards", |service| Box::pin(shard_rows(service))),
-    ("tags", |_| nothing()),
-    ("version", |service| Box::pin(version(service))),
+    (DATABASE, "shards", |service| Box::pin(shard_rows(service))),
+    (DATABASE, "tags", |_| nothing()),
+    (DATABASE, "version", |service| Box::pin(version(service))),
 ];
 
-/// The names of the computed collections.
-pub(crate) fn names() -> impl Iterator<Item = &'static str> {
-    COMPUTED.iter().map(|(name, _)| *name)
+/// Those that describe the cluster itself. A list of all collections leaves them out, so that a dump
+/// of everything has no `config` in it, which no cluster takes back; asked for by name they are
+/// there.
+const OF_THE_CLUSTER: [&str; 7] = [
+    "chunks",
+    COLLECTIONS,
+    "databases",
+    SETTINGS,
+    "shards",
+    "tags",
+    "version",
+];
+
+/// Whether a list of all collections leaves this one of `config` out.
+pub(crate) fn is_unlisted(service: &Service, name: &str) -> bool {
+    // A replica set takes its settings back.
+    let is_own = name == SETTINGS && service.config.replica_set.is_some();
+    OF_THE_CLUSTER.contains(&name) && !is_own
+}
+
+/// The names of the computed collections of a database.
+pub(crate) fn names(database: &str) -> impl Iterator<Item = &'static str> {
+    let computed = COMPUTED.iter().filter(move |(of, ..)| *of == database);
+    computed.map(|(_, name, _)| *name)
+}
+
+/// Whether a database has computed collections.
+pub(crate) fn has_computed(database: &str) -> bool {
+    [DATABASE, ADMIN].contains(&database)
 }
 
 /// Whether a collection is computed.
 pub(crate) fn is_computed(namespace: &Namespace) -> bool {
-    namespace.database() == DATABASE && names().any(|name| name == namespace.collection())
+    find(namespace).is_some()
+}
+
+fn find(namespace: &Namespace) -> Option<&'static Compute> {
+    // Asked for every write: most are told by the name of the database alone.
+    if !has_computed(namespace.database()) {
+        return None;
+    }
+    let (database, collection) = (namespace.database(), namespace.collection());
+    let mut computed = COMPUTED.iter();
+    let found = computed.find(|(of, name, _)| *of == database && *name == collection);
+    found.map(|(.., compute)| compute)
 }
 
 /// The documents of a computed collection; none if it is not one.
@@ -69,15 +118,9 @@ pub(crate) async fn documents(
     service: &Service,
     namespace: &Namespace,
 ) -> Result<Option<Vec<Document>>> {
-    if namespace.database() != DATABASE {
-        return Ok(None);
-    }
-    let computed = COMPUTED
-        .iter()
-        .find(|(name, _)| *name == namespace.collection());
-    match computed {
+    match find(namespace) {
         None => Ok(None),
-        Some((_, compute)) => compute(service).await.map(Some),
+        Some(compute) => compute(service).await.map(Some),
     }
 }
 
@@ -205,6 +248,14 @@ async fn routers(service: &Service) -> Result<Vec<Document>> {
         "up": up,
         "waiting": true,
     }])
+}
+
+/// `admin.system.version`: in which forms things are kept, which mongodump asks for.
+async fn system_version() -> Result<Vec<Document>> {
+    Ok(vec![
+        doc! { "_id": "authSchema", "currentVersion": AUTH_SCHEMA_VERSION },
+        doc! { "_id": "featureCompatibilityVersion", "version": "8.0" },
+    ])
 }
 
 async fn version(service: &Service) -> Result<Vec<Document>> {

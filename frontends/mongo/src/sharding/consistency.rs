@@ -56,7 +56,7 @@ async fn check(service: &Service, request: &Request<'_>) -> Result<Reply> {
             for (name, definition) in page {
                 from = format!("{}\0", name.container);
                 let wanted = only.as_ref().is_none_or(|only| only.container == name);
-                found.extend(wanted.then(|| inconsistency(&name, &definition)).flatten());
+                found.extend(wanted.then(|| inconsistency(&name, definition)).flatten());
             }
             if is_last {
                 break;
@@ -68,18 +68,25 @@ async fn check(service: &Service, request: &Request<'_>) -> Result<Reply> {
 }
 
 /// What is wrong with a collection.
-fn inconsistency(name: &ContainerName, definition: &Definition) -> Option<Document> {
+fn inconsistency(
+    name: &ContainerName,
+    definition: tessera_core::Result<Definition>,
+) -> Option<Document> {
     let shown = |kind: &str, description: String, mut details: Document| {
         let namespace = Namespace::unchecked(&name.database, &name.container);
         details.insert("namespace", namespace.to_string());
         doc! { "type": kind, "description": description, "details": details }
+    };
+    let definition = match definition {
+        Ok(definition) => definition,
+        Err(error) => return Some(shown("CorruptedMetadata", error.to_string(), doc! {})),
     };
     let collection = match Collection::decode(&definition.schema) {
         Ok(collection) => collection,
         Err(error) => return Some(shown("CorruptedMetadata", error.message, doc! {})),
     };
     let shard_key = collection.shard_key.as_ref()?;
-    let live = collection.live_indexes(definition);
+    let live = collection.live_indexes(&definition);
     let mut unique = live.filter(|(spec, ..)| spec.unique);
     unique.find_map(|(spec, ..)| {
         let refused = check_unique_index(&spec.key, &shard_key.key, Code::CANNOT_CREATE_INDEX);
@@ -113,8 +120,9 @@ mod tests {
         }
         let name = ContainerName::new(API, "test", "c");
         let described = client.service.store.describe_containers(API, "test", "", 1);
-        let (_, mut definition) = described.await.unwrap().remove(0);
-        assert_eq!(inconsistency(&name, &definition), None);
+        let (_, definition) = described.await.unwrap().remove(0);
+        let mut definition = definition.unwrap();
+        assert_eq!(inconsistency(&name, Ok(definition.clone())), None);
 
         let mut collection = Collection::decode(&definition.schema).unwrap();
         let unique = doc! { "v": 2, "key": { "a": 1 }, "name": "_id_", "unique": true };
@@ -123,9 +131,9 @@ mod tests {
         collection.shard_key = Some(ShardKey::new(doc! { "b": "hashed" }));
         definition.schema = collection.encode().unwrap();
         // Only an index that the core has counts.
-        assert_eq!(inconsistency(&name, &definition), None);
+        assert_eq!(inconsistency(&name, Ok(definition.clone())), None);
         definition.schema = Bytes::from_static(b"no document");
-        let found = inconsistency(&name, &definition).unwrap();
+        let found = inconsistency(&name, Ok(definition)).unwrap();
         assert_eq!(found.get_str("type").unwrap(), "CorruptedMetadata");
     }
 }

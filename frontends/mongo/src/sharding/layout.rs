@@ -9,14 +9,16 @@ use bson::oid::ObjectId;
 use bson::spec::BinarySubtype;
 use bson::{Binary, Bson, Document, Timestamp, doc};
 use md5::{Digest, Md5};
-use tessera_core::Error as CoreError;
 use tessera_core::key::PartitionId;
 use tessera_core::statistics::PartitionStatistics;
+use tessera_core::{Container, Error as CoreError};
+use tessera_mongo_language::error::Result as LanguageResult;
 
 use crate::API;
 use crate::collection::{Collection, Namespace};
 use crate::failure::Result;
 use crate::service::Service;
+use crate::write::target::unreadable;
 
 /// Where collections lie that are not sharded.
 pub(crate) const FIRST_SHARD: PartitionId = 0;
@@ -53,23 +55,39 @@ impl Layout {
             Err(error) => return Err(error.into()),
         };
         let partitions = transaction.statistics(&container).await?;
+        let read = Self::read(namespace, &container, partitions);
+        read.map(Some)
+            .map_err(|error| unreadable(namespace, &error).into())
+    }
+
+    fn read(
+        namespace: &Namespace,
+        container: &Container,
+        partitions: Vec<PartitionStatistics>,
+    ) -> LanguageResult<Self> {
         let moving_to = container.relocation();
         let moving_to = moving_to.map(|target| Collection::decode(&target.schema));
-        Ok(Some(Self {
+        Ok(Self {
             namespace: namespace.clone(),
             collection: Collection::decode(&container.definition.schema)?,
             partitions,
             version: container.definition.version,
             moving_to: moving_to.transpose()?,
-        }))
+        })
     }
 
-    /// Every collection and view, by name.
+    /// Every collection and view that can be read, by name.
     pub(crate) async fn all(service: &Service, database: Option<&str>) -> Result<Vec<Self>> {
         let mut layouts = Vec::new();
-        for container in service.store.list_containers(API, database).await? {
-            let namespace = Namespace { container };
-            layouts.extend(Self::of(service, &namespace).await?);
+        for name in service.store.list_containers(API, database).await? {
+            let mut transaction = service.store.begin().await?;
+            let container = match transaction.container(&name).await {
+                Err(CoreError::NotFound(_) | CoreError::Corrupt(_)) => continue,
+                container => container?,
+            };
+            let partitions = transaction.statistics(&container).await?;
+            let namespace = Namespace { container: name };
+            layouts.extend(Self::read(&namespace, &container, partitions).ok());
         }
         Ok(layouts)
     }

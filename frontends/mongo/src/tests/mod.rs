@@ -2,6 +2,8 @@
 
 mod aggregating;
 mod checking;
+mod definitions;
+mod made_up;
 mod planning;
 mod reading;
 mod schema;

@@ -45,7 +45,7 @@ pub(crate) async fn insert(
     let stored = stored.map_err(|error| duplicate::failure(target, &new.body, error))?;
     if collection.capped.is_some() {
         make_room(transaction, target, &stored).await?;
-        data.capped_writes.send_modify(|count| *count += 1);
+        data.capped_writes.note();
     }
     Ok(stored)
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use tessera_core::container::Container;
 use tessera_core::definition::{NewContainer, NewIndex};
 use tessera_core::{Error as CoreError, Transaction};
-use tessera_mongo_language::error::Code;
+use tessera_mongo_language::error::{Code, Error};
 
 use crate::collection::{CORE_ID_INDEX, Collection, Namespace};
 use crate::data::Data;
@@ -33,13 +33,33 @@ impl Target {
             Err(CoreError::NotFound(_)) => return Ok(None),
             container => container?,
         };
-        let collection = data.collections.of(&container.definition)?;
-        Ok(Some(Self {
+        let collection = data.collections.of(&container.definition);
+        let collection = collection.map_err(|error| unreadable(namespace, &error))?;
+        Ok(Some(Self::new(namespace, container, collection)))
+    }
+
+    /// The same for what goes over many collections: one that cannot be read is none, and costs the
+    /// others nothing.
+    pub(crate) async fn readable(
+        data: &Data,
+        transaction: &mut Transaction,
+        namespace: &Namespace,
+    ) -> Result<Option<Self>> {
+        let container = match transaction.container(&namespace.container).await {
+            Err(CoreError::NotFound(_) | CoreError::Corrupt(_)) => return Ok(None),
+            container => container?,
+        };
+        let collection = data.collections.of(&container.definition).ok();
+        Ok(collection.map(|collection| Self::new(namespace, container, collection)))
+    }
+
+    fn new(namespace: &Namespace, container: Arc<Container>, collection: Arc<Collection>) -> Self {
+        Self {
             namespace: namespace.clone(),
             container,
             collection,
             may_move: false,
-        }))
+        }
     }
 
     /// The collection that a write goes to: views take none.
@@ -57,6 +77,15 @@ impl Target {
         }
         Ok(found)
     }
+}
+
+/// The error for a collection whose definition cannot be read.
+pub(crate) fn unreadable(namespace: &Namespace, error: &Error) -> Error {
+    let message = format!(
+        "the definition of {namespace} cannot be read ({}); drop it, or restore it from a backup",
+        error.message
+    );
+    Error::new(Code::INTERNAL_ERROR, message)
 }
 
 /// The error for a command that views do not take.

@@ -104,7 +104,9 @@ pub(super) async fn query(call: &Call<'_>) -> Result<Reply> {
             .await?;
         let is_last = page.len() < MAX_TABLES;
         for (container, definition) in page {
-            let record = TableRecord::read(&definition.schema)?;
+            // A table whose record cannot be read is listed, so that it can be deleted.
+            let record = definition.and_then(|it| TableRecord::read(&it.schema));
+            let record = record.unwrap_or_else(|_| TableRecord::nameless(&container.container));
             if filter
                 .as_ref()
                 .is_none_or(|filter| filter::matches(filter, &record))

@@ -79,10 +79,16 @@ impl ServiceProperties {
             .map_err(|error| Error::Corrupt(format!("the record of an account: {error}")))
     }
 
-    /// The record of an account.
+    /// The record of an account, which reads back as it is written.
     pub(crate) fn write(&self) -> tessera_core::Result<Bytes> {
         let record = serde_json::to_vec(self).map(Bytes::from);
-        record.map_err(|error| Error::Internal(format!("the record of an account: {error}")))
+        let record = record
+            .map_err(|error| Error::Internal(format!("the record of an account: {error}")))?;
+        if Self::read(Some(&record))? == *self {
+            return Ok(record);
+        }
+        let what = "the record of an account does not read back";
+        Err(Error::Internal(what.to_owned()))
     }
 
     /// Changes what the update holds and leaves the rest.
