@@ -9,7 +9,7 @@ use tokio::sync::{Mutex, MutexGuard, watch};
 
 use crate::collection::{Collections, Namespace};
 use crate::cursor::Cursors;
-use crate::logical::SessionId;
+use crate::logical::SessionKey;
 use crate::snapshot::Snapshots;
 use crate::transaction::Transactions;
 
@@ -69,7 +69,7 @@ impl Data {
     }
 
     /// Ends what a session has open, because the session ends.
-    pub(crate) fn end_session(&self, session: SessionId) {
+    pub(crate) fn end_session(&self, session: SessionKey) {
         self.cursors.end_session(session);
         self.transactions.end_session(session);
     }

@@ -77,11 +77,18 @@ pub(crate) enum Answer {
 }
 
 /// Answers one request, whatever it is.
-pub(crate) async fn answer(service: &Service, session: &mut Session, asked: &Asked<'_>) -> Answer {
+pub(crate) async fn answer(
+    service: &Service,
+    session: &mut Session,
+    asked: &mut Asked<'_>,
+) -> Answer {
     let began = Instant::now();
     service.counters.requests.fetch_add(1, Ordering::Relaxed);
     counters::add(&service.counters.bytes_in, asked.packet.len());
     session.more_to_come = false;
+    if let Ok(request) = &mut asked.request {
+        request.generic.owner = session.login.owner();
+    }
     let (request, command) = match prepared(asked) {
         Ok(prepared) => prepared,
         Err(failure) => return Answer::Reply(failed(service, &failure)),
@@ -159,7 +166,7 @@ async fn run(
 ) -> Result<Reply> {
     rules::check(command, request)?;
     access::check(service, session, (command, request)).await?;
-    let key = session.key(request);
+    let key = request.session();
     if let Some(key) = key {
         let now_ms = service.store.clock().now_ms();
         service.sessions.touch(key, now_ms)?;

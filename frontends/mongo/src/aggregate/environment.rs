@@ -15,6 +15,7 @@ use crate::aggregate::{Aggregation, leading, merge, out, system_stages};
 use crate::collection::Namespace;
 use crate::data::Data;
 use crate::failure::{Failure, Result};
+use crate::logical::Owner;
 use crate::plan::Hint;
 use crate::service::Service;
 use crate::session::Session;
@@ -54,20 +55,26 @@ pub(crate) struct Environment {
     /// The collection that the command names.
     pub(crate) namespace: Option<Namespace>,
     pub(crate) bypass_validation: bool,
+    /// Who runs it, `user@database`, and whose sessions are theirs.
+    pub(crate) user: Option<String>,
+    pub(crate) owner: Owner,
     within: Mutex<Within>,
     meters: Mutex<Vec<Meter>>,
 }
 
 impl Environment {
     pub(crate) fn new(
-        service: &Arc<Service>,
+        session: &Session,
         (database, namespace): (&str, Option<Namespace>),
         bypass_validation: bool,
         within: Within,
     ) -> Self {
+        let service = session.service();
         Self {
             data: service.data.clone(),
-            service: Arc::clone(service),
+            service,
+            user: session.user(),
+            owner: session.login.owner(),
             database: database.to_owned(),
             namespace,
             bypass_validation,
@@ -204,6 +211,7 @@ impl Handle {
         let aggregation = Aggregation {
             namespace: Some(namespace),
             stages: Vec::new(),
+            pipeline: None,
             context: pipeline.context().clone(),
             hint: Hint::None,
             allow_disk_use: true,

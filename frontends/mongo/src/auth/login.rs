@@ -9,6 +9,7 @@ use tessera_mongo_language::error::Code;
 use super::record::Name;
 use super::scram::{ClientFirst, Conversation, Mechanism, Refused};
 use super::users::Granted;
+use crate::access::{Action, Need, Resource};
 use crate::failure::{Failure, Result};
 use crate::logical::Owner;
 use crate::service::Service;
@@ -149,6 +150,31 @@ impl Login {
 }
 
 impl Identity {
+    /// Whether the user's roles allow this.
+    pub(crate) fn may(&self, need: &Need) -> bool {
+        let mut privileges = self.granted.privileges.iter();
+        privileges.any(|privilege| privilege.allows(need))
+    }
+
+    /// Whether they allow all of these actions on a collection.
+    pub(crate) fn may_all(&self, actions: &[Action], database: &str, collection: &str) -> bool {
+        let may = |action: &Action| self.may(&Need::on_collection(*action, database, collection));
+        actions.iter().all(may)
+    }
+
+    /// Whether they allow anything at all in a database.
+    pub(crate) fn reaches_database(&self, database: &str) -> bool {
+        let mut privileges = self.granted.privileges.iter();
+        privileges.any(|privilege| privilege.reaches_database(database))
+    }
+
+    /// Whether they allow anything at all on a collection.
+    pub(crate) fn reaches_collection(&self, database: &str, collection: &str) -> bool {
+        let resource = Resource::Collection(database.to_owned(), collection.to_owned());
+        let mut privileges = self.granted.privileges.iter();
+        privileges.any(|privilege| privilege.reaches(&resource))
+    }
+
     async fn read(service: &Service, name: Name) -> Result<Option<Self>> {
         // Before what is read: a change while reading makes it be read again.
         let generation = service.users.generation();

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use bson::{Bson, Document, RawBsonRef, RawDocument, Timestamp, doc};
 use tessera_mongo_language::error::{Code, Error, bad_value, failed_to_parse};
 
-use crate::access::{Access, Action, Need};
+use crate::access::{Access, Action, Need, writing};
 use crate::collection::{Collection, Namespace};
 use crate::command::Command;
 use crate::commands::asked;
@@ -26,6 +26,7 @@ use crate::service::Service;
 use crate::session::Session;
 use crate::sharding::config;
 use crate::transaction::Scope;
+use crate::wire::document::elements;
 use crate::write::document::NewDocument;
 use crate::write::retry::Numbered;
 
@@ -87,18 +88,36 @@ const DELETE: &[Field] = &[
     optional("sampleId", ANY),
 ];
 
-/// What each kind of operation needs on its collection.
+/// What each operation needs on its collection.
 fn needs(request: &Request<'_>) -> Result<Vec<Need>> {
-    let mut needs = Vec::new();
     let namespaces = request.documents("nsInfo")?.unwrap_or_default();
-    for namespace in namespaces {
-        let name = namespace
-            .get("ns")?
-            .and_then(|name| name.as_str().map(str::to_owned));
-        if let Some((database, collection)) = name.as_deref().and_then(|name| name.split_once('.'))
-        {
-            for action in [Action::Insert, Action::Update, Action::Remove] {
-                needs.push(Need::on_collection(action, database, collection));
+    let bypasses = request.is_on("bypassDocumentValidation");
+    let mut needs: Vec<Need> = Vec::new();
+    for operation in request.documents("ops")?.unwrap_or_default() {
+        let Some((kind, place)) = elements(operation).next() else {
+            continue;
+        };
+        let actions: &[Action] = match kind {
+            "insert" => &[Action::Insert],
+            "update" if writing::upserts(operation) => &[Action::Update, Action::Insert],
+            "update" => &[Action::Update],
+            "delete" => &[Action::Remove],
+            // It is refused for what it is.
+            _ => continue,
+        };
+        let place = usize::try_from(asked::rounded(place)).ok();
+        let Some(namespace) = place.and_then(|place| namespaces.get(place)) else {
+            continue;
+        };
+        let Some(name) = namespace.get("ns")?.and_then(|name| name.as_str()) else {
+            continue;
+        };
+        let (database, collection) = name.split_once('.').unwrap_or((name, ""));
+        let bypass = bypasses.then_some(&Action::BypassDocumentValidation);
+        for action in actions.iter().chain(bypass) {
+            let need = Need::on_collection(*action, database, collection);
+            if !needs.contains(&need) {
+                needs.push(need);
             }
         }
     }
