@@ -166,7 +166,9 @@ async fn run(
 ) -> Result<Reply> {
     rules::check(command, request)?;
     access::check(service, session, (command, request)).await?;
-    let key = request.session();
+    // Who has not logged in where everybody must has no sessions.
+    let has_sessions = session.may(|_| true);
+    let key = request.session().filter(|_| has_sessions);
     if let Some(key) = key {
         let now_ms = service.store.clock().now_ms();
         service.sessions.touch(key, now_ms)?;

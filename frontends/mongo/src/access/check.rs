@@ -19,7 +19,7 @@ pub(crate) async fn check(
     if !service.config.requires_authentication || matches!(command.access, Access::Anyone) {
         return Ok(());
     }
-    session.login.refresh(service).await?;
+    session.login.refresh(service, session.peer.ip()).await?;
     let Some(identity) = &session.login.identity else {
         if may_create_first_user(service, session, (command, request)).await? {
             return Ok(());

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use bson::{Bson, Document, RawBsonRef, RawDocument, Timestamp, doc};
 use tessera_mongo_language::error::{Code, Error, bad_value, failed_to_parse};
 
-use crate::access::{Access, Action, Need, writing};
+use crate::access::{Access, Action, Need};
 use crate::collection::{Collection, Namespace};
 use crate::command::Command;
 use crate::commands::asked;
@@ -26,7 +26,6 @@ use crate::service::Service;
 use crate::session::Session;
 use crate::sharding::config;
 use crate::transaction::Scope;
-use crate::wire::document::elements;
 use crate::write::document::NewDocument;
 use crate::write::retry::Numbered;
 
@@ -90,29 +89,24 @@ const DELETE: &[Field] = &[
 
 /// What each operation needs on its collection.
 fn needs(request: &Request<'_>) -> Result<Vec<Need>> {
-    let namespaces = request.documents("nsInfo")?.unwrap_or_default();
+    let namespaces = named(request)?;
     let bypasses = request.is_on("bypassDocumentValidation");
     let mut needs: Vec<Need> = Vec::new();
     for operation in request.documents("ops")?.unwrap_or_default() {
-        let Some((kind, place)) = elements(operation).next() else {
-            continue;
-        };
+        let (kind, fields) = read(operation)?;
         let actions: &[Action] = match kind {
             "insert" => &[Action::Insert],
-            "update" if writing::upserts(operation) => &[Action::Update, Action::Insert],
+            "update" if fields.bool("upsert").unwrap_or(false) => &[Action::Update, Action::Insert],
             "update" => &[Action::Update],
-            "delete" => &[Action::Remove],
-            // It is refused for what it is.
-            _ => continue,
+            _ => &[Action::Remove],
         };
-        let place = usize::try_from(asked::rounded(place)).ok();
+        let place = fields.get(kind).and_then(crate::fields::exact);
+        let place = place.and_then(|place| usize::try_from(place).ok());
         let Some(namespace) = place.and_then(|place| namespaces.get(place)) else {
+            // It is refused for that.
             continue;
         };
-        let Some(name) = namespace.get("ns")?.and_then(|name| name.as_str()) else {
-            continue;
-        };
-        let (database, collection) = name.split_once('.').unwrap_or((name, ""));
+        let (database, collection) = (namespace.database(), namespace.collection());
         let bypass = bypasses.then_some(&Action::BypassDocumentValidation);
         for action in actions.iter().chain(bypass) {
             let need = Need::on_collection(*action, database, collection);
@@ -200,7 +194,17 @@ async fn run(service: &Service, session: &mut Session, request: &Request<'_>) ->
     Ok(reply.into())
 }
 
+/// The collections that may be written to.
 fn namespaces(request: &Request<'_>) -> Result<Vec<Namespace>> {
+    let named = named(request)?;
+    for namespace in &named {
+        config::check_write(namespace)?;
+    }
+    Ok(named)
+}
+
+/// The collections that operations name by number.
+fn named(request: &Request<'_>) -> Result<Vec<Namespace>> {
     let sent = request.documents("nsInfo")?.unwrap_or_default();
     if sent.is_empty() {
         return Err(bad_value("nsInfo must name at least one namespace").into());
@@ -208,9 +212,7 @@ fn namespaces(request: &Request<'_>) -> Result<Vec<Namespace>> {
     let mut found: Vec<Namespace> = Vec::with_capacity(sent.len());
     for namespace in sent {
         let fields = Fields::of_document("bulkWrite.nsInfo", namespace, NAMESPACE)?;
-        let namespace = Namespace::parse(fields.str("ns").unwrap_or_default())?;
-        config::check_write(&namespace)?;
-        found.push(namespace);
+        found.push(Namespace::parse(fields.str("ns").unwrap_or_default())?);
     }
     Ok(found)
 }

@@ -103,16 +103,11 @@ fn inner_request<'a>(request: &Request<'a>, inner: &'a RawDocument) -> Result<Re
         let message = "Explain failed due to unknown command: ";
         return Err(Error::new(Code::COMMAND_NOT_FOUND, message).into());
     }
-    if let Some(database) = inner.get("$db")? {
-        let same = database
-            .as_str()
-            .is_some_and(|database| database == request.database);
-        if !same {
-            let message = "Mismatched $db in explain command";
-            return Err(Error::new(Code::INVALID_NAMESPACE, message).into());
-        }
-    }
     let mut inner = Request::parse(inner, Vec::new(), Some(request.database))?;
+    if inner.database != request.database {
+        let message = "Mismatched $db in explain command";
+        return Err(Error::new(Code::INVALID_NAMESPACE, message).into());
+    }
     inner.generic.owner = request.generic.owner;
     Ok(inner)
 }

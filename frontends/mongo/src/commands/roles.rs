@@ -8,7 +8,7 @@ use crate::access::privilege::Privilege;
 use crate::access::role;
 use crate::access::{Access, Action, Need};
 use crate::auth::login::Identity;
-use crate::auth::{Name, Role};
+use crate::auth::{Name, Role, restriction};
 use crate::command::Command;
 use crate::failure::{Failure, Result};
 use crate::fields::{ANY, ARRAY, BOOL_OR_NUMBER, Field, Fields, optional, required};
@@ -158,11 +158,6 @@ fn privileges(request: &Request<'_>) -> Result<Option<Vec<Privilege>>> {
     Ok(Some(privileges))
 }
 
-fn restrictions(fields: &Fields<'_>) -> Result<Option<Vec<Bson>>> {
-    let given = fields.array("authenticationRestrictions");
-    Ok(given.map(Vec::try_from).transpose()?)
-}
-
 fn no_role(name: &Name) -> Failure {
     Failure::new(Code::ROLE_NOT_FOUND, format!("Role '{name}' not found"))
 }
@@ -175,6 +170,26 @@ fn own(request: &Request<'_>) -> Result<Name> {
         return Err(Failure::new(Code::INVALID_ROLE_MODIFICATION, message));
     }
     Ok(name)
+}
+
+/// A role reaches no further than its database, unless it is one of `admin`.
+fn check_reach(name: &Name, roles: &[Name], privileges: &[Privilege]) -> Result<()> {
+    let refuse = |what: &str| {
+        let database = &name.database;
+        let message = format!("Roles on the '{database}' database cannot be granted {what}");
+        Err(Failure::new(Code::INVALID_ROLE_MODIFICATION, message))
+    };
+    if name.database == "admin" {
+        return Ok(());
+    }
+    if roles.iter().any(|role| role.database != name.database) {
+        return refuse("roles from other databases");
+    }
+    let own = |privilege: &Privilege| privilege.pattern.granted_by() == name.database;
+    match privileges.iter().all(own) {
+        true => Ok(()),
+        false => refuse("privileges that target other databases or the cluster"),
+    }
 }
 
 async fn create(service: &Service, _: &mut Session, request: &Request<'_>) -> Result<Reply> {
@@ -191,12 +206,14 @@ async fn create(service: &Service, _: &mut Session, request: &Request<'_>) -> Re
     })?;
     let roles = roles(request, "roles")?.ok_or_else(|| missing("roles"))?;
     let privileges = privileges(request)?.ok_or_else(|| missing("privileges"))?;
+    check_reach(&name, &roles, &privileges)?;
     service.users.check_roles(&service.store, &roles).await?;
     let role = Role {
         name: name.clone(),
         privileges,
         roles,
-        restrictions: restrictions(&fields)?.unwrap_or_default(),
+        restrictions: restriction::read(fields.array("authenticationRestrictions"))?
+            .unwrap_or_default(),
     };
     let make = |old: Option<Role>| match old {
         None => Ok(Some(role.clone())),
@@ -217,7 +234,10 @@ async fn update(service: &Service, _: &mut Session, request: &Request<'_>) -> Re
     let fields = Fields::of(request, ROLE)?;
     let name = own(request)?;
     let (roles, privileges) = (roles(request, "roles")?, privileges(request)?);
-    let restrictions = restrictions(&fields)?;
+    let new_roles = roles.as_deref().unwrap_or_default();
+    let new_privileges = privileges.as_deref().unwrap_or_default();
+    check_reach(&name, new_roles, new_privileges)?;
+    let restrictions = restriction::read(fields.array("authenticationRestrictions"))?;
     if roles.is_none() && privileges.is_none() && restrictions.is_none() {
         let message = "Must specify at least one field to update in updateRole";
         return Err(bad_value(message).into());
@@ -331,6 +351,7 @@ async fn change_roles(service: &Service, _: &mut Session, request: &Request<'_>)
     let roles = roles(request, "roles")?.unwrap_or_default();
     service.users.check_roles(&service.store, &roles).await?;
     if grants {
+        check_reach(&name, &roles, &[])?;
         check_cycle(service, &name, &roles).await?;
     }
     let change = |old: Option<Role>| {
@@ -359,6 +380,9 @@ async fn change_privileges(
     let name = own(request)?;
     let grants = request.name() == "grantPrivilegesToRole";
     let privileges = privileges(request)?.unwrap_or_default();
+    if grants {
+        check_reach(&name, &[], &privileges)?;
+    }
     let change = |old: Option<Role>| {
         let mut role = old.ok_or_else(|| no_role(&name))?;
         for changed in &privileges {

@@ -220,6 +220,9 @@ pub(crate) fn operations(service: &Service, all: bool) -> Vec<(Option<String>, D
         .collect()
 }
 
+/// Fields of commands that nobody is shown: passwords, and what logins are made of.
+const SECRETS: [&str; 4] = ["pwd", "payload", "key", "speculativeAuthenticate"];
+
 fn operation(seen: &Seen) -> Document {
     let place = &seen.place;
     let mut shown = doc! {
@@ -252,7 +255,12 @@ fn operation(seen: &Seen) -> Document {
     let Some(running) = &seen.running else {
         return shown;
     };
-    let body = Document::from_reader(running.body.as_ref()).unwrap_or_default();
+    let mut body = Document::from_reader(running.body.as_ref()).unwrap_or_default();
+    for secret in SECRETS {
+        if let Some(value) = body.get_mut(secret) {
+            *value = Bson::from("xxx");
+        }
+    }
     let collection = body
         .values()
         .next()

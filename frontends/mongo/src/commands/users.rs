@@ -11,7 +11,7 @@ use crate::access::privilege::Privilege;
 use crate::access::{Access, Action, Need};
 use crate::auth::login::Identity;
 use crate::auth::scram::{Credential, MECHANISMS, Mechanism};
-use crate::auth::{Name, User};
+use crate::auth::{Name, User, restriction};
 use crate::command::Command;
 use crate::commands::asked;
 use crate::failure::{Failure, Result};
@@ -152,15 +152,16 @@ fn may_update(request: &Request<'_>, user: &Identity) -> Result<bool> {
     Ok(needs.iter().all(|need| user.may(need)))
 }
 
-/// Everybody may see themselves.
+/// Everybody may see themselves, but not what their password is checked against.
 fn may_show(request: &Request<'_>, user: &Identity) -> Result<bool> {
+    let with_credentials = request.is_on("showCredentials");
     let may = |database: &str| user.may(&Need::on_database(Action::ViewUser, database));
     Ok(match wanted(request)? {
         Wanted::OfDatabase => may(request.database),
         Wanted::Everywhere => user.may(&Need::on_cluster(Action::ViewUser)),
         Wanted::Named(names) => names
             .iter()
-            .all(|name| *name == user.name || may(&name.database)),
+            .all(|name| (*name == user.name && !with_credentials) || may(&name.database)),
     })
 }
 
@@ -221,13 +222,6 @@ fn mechanisms(fields: &Fields<'_>) -> Result<Vec<Mechanism>> {
     Ok(mechanisms)
 }
 
-fn restrictions(fields: &Fields<'_>) -> Result<Option<Vec<Bson>>> {
-    let Some(restrictions) = fields.array("authenticationRestrictions") else {
-        return Ok(None);
-    };
-    Ok(Some(Vec::try_from(restrictions)?))
-}
-
 async fn create(service: &Service, _: &mut Session, request: &Request<'_>) -> Result<Reply> {
     let fields = Fields::of(request, USER)?;
     let name = named(request, "User")?;
@@ -253,7 +247,8 @@ async fn create(service: &Service, _: &mut Session, request: &Request<'_>) -> Re
             .document("customData")
             .map(Document::try_from)
             .transpose()?,
-        restrictions: restrictions(&fields)?.unwrap_or_default(),
+        restrictions: restriction::read(fields.array("authenticationRestrictions"))?
+            .unwrap_or_default(),
         name: name.clone(),
     };
     let make = |old: Option<User>| match old {
@@ -291,7 +286,7 @@ async fn update(service: &Service, _: &mut Session, request: &Request<'_>) -> Re
         .document("customData")
         .map(Document::try_from)
         .transpose()?;
-    let restrictions = restrictions(&fields)?;
+    let restrictions = restriction::read(fields.array("authenticationRestrictions"))?;
     let fewer = match fields.get("mechanisms") {
         Some(_) if new_credentials.is_none() => Some(mechanisms(&fields)?),
         _ => None,

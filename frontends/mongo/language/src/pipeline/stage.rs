@@ -258,6 +258,18 @@ pub(super) fn read(stage: &Bson) -> Result<(&'static Row, &Bson)> {
     }
 }
 
+/// Stages that tell of the server as a whole, so that no collection can be before them.
+const OF_SERVER: &[&str] = &[
+    "$currentOp",
+    "$listClusterCatalog",
+    "$listLocalSessions",
+    "$listSampledQueries",
+    "$listSessions",
+    "$querySettings",
+    "$queryStats",
+    "$shardedDataDistribution",
+];
+
 impl Row {
     /// Refuses a stage where it may not stand.
     pub(super) fn check(
@@ -269,7 +281,7 @@ impl Row {
         let name = self.name;
         let writes = self.position == Position::Last;
         let is_source = self.position == Position::First && name != "$documents";
-        let of_server = matches!(name, "$currentOp" | "$listSessions" | "$listLocalSessions");
+        let of_server = OF_SERVER.contains(&name);
         match at.place {
             Place::Update if !self.in_update => {
                 return fail(
@@ -293,10 +305,10 @@ impl Row {
                     "$changeStream is only valid at the start of a pipeline",
                 );
             }
-            Place::Lookup | Place::Facet if of_server && name != "$currentOp" => {
+            Place::Lookup | Place::Union | Place::Facet if of_server && name != "$currentOp" => {
                 return fail(73, format!("{name} cannot be run against a collection"));
             }
-            Place::Lookup if of_server => {
+            Place::Lookup | Place::Union if of_server => {
                 return fail(
                     73,
                     format!("{name} must be run against the 'admin' database"),

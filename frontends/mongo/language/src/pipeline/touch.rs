@@ -149,7 +149,7 @@ mod tests {
         ];
         let kinds = ["lookup", "union", "facet"];
         for (leaf, expected) in leaves {
-            assert_eq!(touches(bson!([leaf.clone()])), [expected.clone()]);
+            assert_eq!(touches(bson!([leaf.clone()])), vec![expected.clone()]);
             for outer in kinds {
                 for inner in kinds {
                     if (outer, inner) == ("facet", "facet") {

@@ -541,3 +541,139 @@ async fn cursors_sessions_and_transactions_are_their_owners() {
     let count = root.must("shop", count).await;
     assert_eq!(count.get_i32("n").unwrap(), 3);
 }
+
+#[tokio::test]
+async fn an_explained_command_is_of_the_database_that_is_checked() {
+    let (service, mut root) = shop().await;
+    let privileges = vec![on("other", "secret", &["find"])];
+    let mut ada = user((&service, &mut root), ("ada", "admin"), privileges, vec![]).await;
+    for (inner, outer) in [
+        (
+            vec![("find", "secret"), ("$db", "shop"), ("$db", "other")],
+            "shop",
+        ),
+        (
+            vec![("find", "secret"), ("$db", "other"), ("$db", "shop")],
+            "shop",
+        ),
+        (vec![("find", "secret"), ("$db", "other")], "shop"),
+        (vec![("find", "secret"), ("$db", "shop")], "other"),
+        (
+            vec![("count", "secret"), ("$db", "shop"), ("$db", "other")],
+            "shop",
+        ),
+    ] {
+        let fields: Vec<(&str, Bson)> = inner.iter().map(|(k, v)| (*k, Bson::from(*v))).collect();
+        let mut body = field(3, "explain", &repeated(&fields));
+        let tail = doc! { "$db": outer }.to_vec().unwrap();
+        body.extend_from_slice(&tail[4..tail.len() - 1]);
+        let reply = ada.run_bytes(&framed(body)).await;
+        let found = reply.get_i32("code").unwrap_or(0);
+        assert!([REFUSED, 73].contains(&found), "{inner:?}: {reply}");
+    }
+    ada.must(
+        "other",
+        doc! { "explain": { "find": "secret", "$db": "other" } },
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn what_tells_of_the_server_stands_within_no_other_stage() {
+    let (service, mut root) = shop().await;
+    let roles = vec![Bson::from("dbAdmin"), Bson::from("read")];
+    let mut ada = user((&service, &mut root), ("ada", "shop"), vec![], roles).await;
+    for (name, argument) in [
+        ("$currentOp", doc! { "allUsers": true }),
+        ("$currentOp", doc! {}),
+        ("$listSessions", doc! { "allUsers": true }),
+        ("$listLocalSessions", doc! { "allUsers": true }),
+        ("$listClusterCatalog", doc! {}),
+        ("$queryStats", doc! {}),
+        ("$querySettings", doc! {}),
+        ("$shardedDataDistribution", doc! {}),
+    ] {
+        let stage = doc! { name: argument };
+        for outer in nested(&stage).into_iter().skip(1) {
+            for command in [
+                aggregate(vec![outer.clone()]),
+                doc! { "create": "w", "viewOn": "public", "pipeline": [outer.clone()] },
+            ] {
+                let found = code(&mut root, "shop", command.clone()).await;
+                assert!(found != 0, "{command}");
+                assert!(code(&mut ada, "shop", command).await != 0);
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn secrets_are_shown_to_nobody_who_does_not_keep_users() {
+    let (service, mut root) = shop().await;
+    let roles = vec![Bson::from("read")];
+    let mut ada = user((&service, &mut root), ("ada", "shop"), vec![], roles).await;
+    let own = ada.must("shop", doc! { "usersInfo": "ada" }).await;
+    assert!(!own.to_string().contains("storedKey"));
+    let with = doc! { "usersInfo": "ada", "showCredentials": true };
+    refuses(&mut ada, "shop", with).await;
+
+    let create = doc! {
+        "createUser": "bob", "pwd": "hunter2", "roles": [], "customData": { "a": 1 },
+    };
+    let mut other = connect_as(&service, "admin", ("root", "secret")).await;
+    let working = tokio::spawn(async move { other.must("shop", create).await });
+    let mut seen = String::new();
+    while !working.is_finished() {
+        let shown = root
+            .must("admin", doc! { "currentOp": 1, "$all": true })
+            .await;
+        seen.push_str(&shown.to_string());
+        tokio::task::yield_now().await;
+    }
+    working.await.unwrap();
+    assert!(!seen.contains("hunter2"));
+}
+
+#[tokio::test]
+async fn a_role_reaches_no_further_than_its_database() {
+    let (_service, mut root) = shop().await;
+    let foreign = on("other", "", &["find"]);
+    root.must(
+        "shop",
+        doc! { "createRole": "r", "privileges": [], "roles": [] },
+    )
+    .await;
+    for command in [
+        doc! { "createRole": "s", "privileges": [foreign.clone()], "roles": [] },
+        doc! { "createRole": "s", "privileges": [], "roles": [{ "role": "read", "db": "other" }] },
+        doc! { "updateRole": "r", "privileges": [foreign.clone()] },
+        doc! { "updateRole": "r", "roles": [{ "role": "root", "db": "admin" }] },
+        doc! { "grantPrivilegesToRole": "r", "privileges": [foreign.clone()] },
+        doc! { "grantPrivilegesToRole": "r", "privileges": [{ "resource": { "cluster": true }, "actions": ["killop"] }] },
+        doc! { "grantRolesToRole": "r", "roles": [{ "role": "read", "db": "other" }] },
+    ] {
+        assert_eq!(
+            code(&mut root, "shop", command.clone()).await,
+            49,
+            "{command}"
+        );
+    }
+    root.must(
+        "admin",
+        doc! { "createRole": "s", "privileges": [foreign], "roles": [] },
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn nobody_fills_the_sessions_before_they_log_in() {
+    let (service, mut root) = shop().await;
+    let mut stranger = service.connect();
+    for number in 0..50 {
+        let ping = doc! { "ping": 1, "lsid": session(number) };
+        stranger.must("admin", ping).await;
+    }
+    let status = root.must("admin", doc! { "serverStatus": 1 }).await;
+    let sessions = status.get_document("logicalSessionRecordCache").unwrap();
+    assert_eq!(sessions.get_i32("activeSessionsCount").unwrap(), 0);
+}

@@ -268,6 +268,11 @@ pub(super) const DIFFERENCES: &[(&str, &str)] = &[
         "are not commands of MongoDB; the first and the second are those of Cosmos DB",
     ),
     (
+        "usersInfo",
+        "with `showCredentials` needs `viewUser` even of oneself: a session that was left open should \
+         not give away what a password can be guessed from",
+    ),
+    (
         "mapReduce",
         "is refused to everybody, after the check; MongoDB also asks for the rights of its output",
     ),
