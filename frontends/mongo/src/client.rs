@@ -101,8 +101,8 @@ impl Client {
             packet: &packet,
             exhaust: false,
         };
-        let asked = incoming.parse();
-        match dispatch::answer(&self.service, &mut self.session, &asked).await {
+        let mut asked = incoming.parse();
+        match dispatch::answer(&self.service, &mut self.session, &mut asked).await {
             Answer::Reply(reply) => Document::try_from(reply.as_ref()).unwrap(),
             Answer::MoreToCome(_) | Answer::Close => panic!("{body}"),
         }

@@ -155,9 +155,9 @@ impl Served {
             exhaust: flags.exhaust_allowed,
         };
         let mut responds_to = header.request_id;
-        let incoming = incoming.parse();
+        let mut incoming = incoming.parse();
         loop {
-            let answer = dispatch::answer(&self.service, &mut self.session, &incoming).await;
+            let answer = dispatch::answer(&self.service, &mut self.session, &mut incoming).await;
             let (reply, more) = match answer {
                 Answer::Reply(reply) => (reply, false),
                 Answer::MoreToCome(reply) => (reply, true),
@@ -210,8 +210,8 @@ impl Served {
             packet: &packet,
             exhaust: false,
         };
-        let incoming = incoming.parse_legacy();
-        let answer = dispatch::answer(&self.service, &mut self.session, &incoming).await;
+        let mut incoming = incoming.parse_legacy();
+        let answer = dispatch::answer(&self.service, &mut self.session, &mut incoming).await;
         let (Answer::Reply(reply) | Answer::MoreToCome(reply)) = answer else {
             return Err(Ended("a test asked for it"));
         };

@@ -14,7 +14,7 @@ use tessera_mongo_language::error::Code;
 use crate::batch::Batch;
 use crate::data::Data;
 use crate::failure::{Failure, Result};
-use crate::logical::SessionId;
+use crate::logical::{Owner, SessionKey};
 use crate::snapshot::At;
 
 /// How long a cursor waits for its client, in milliseconds, unless a client sets it.
@@ -41,7 +41,9 @@ pub(crate) trait Rows: Send {
 pub(crate) struct Cursor {
     pub(crate) namespace: String,
     pub(crate) rows: Box<dyn Rows>,
-    pub(crate) session: Option<SessionId>,
+    /// Who opened it: it is theirs alone.
+    pub(crate) owner: Owner,
+    pub(crate) session: Option<SessionKey>,
     /// The number of the transaction that it belongs to.
     pub(crate) transaction: Option<i64>,
     pub(crate) never_expires: bool,
@@ -76,7 +78,8 @@ impl Default for Cursors {
 
 struct Entry {
     namespace: String,
-    session: Option<SessionId>,
+    owner: Owner,
+    session: Option<SessionKey>,
     /// None while a batch is being read from it. Only its holder looks inside.
     cursor: Mutex<Option<Cursor>>,
     is_in_use: bool,
@@ -100,6 +103,7 @@ impl Cursors {
         }
         let mut entry = Some(Entry {
             namespace: cursor.namespace.clone(),
+            owner: cursor.owner,
             session: cursor.session,
             never_expires: cursor.never_expires,
             cursor: Mutex::new(Some(cursor)),
@@ -117,13 +121,16 @@ impl Cursors {
         }
     }
 
-    /// Takes a cursor to read its next batch; it must be given back or it is gone.
-    pub(crate) fn take(&self, id: i64, namespace: &str) -> Result<Cursor> {
+    /// Takes a cursor of this owner to read its next batch; it must be given back or it is gone.
+    pub(crate) fn take(&self, id: i64, namespace: &str, owner: Owner) -> Result<Cursor> {
         let mut entry = self.open.get_mut(&id).ok_or_else(|| not_found(id))?;
         if entry.is_expired(self.idle()) {
             drop(entry);
             self.open.remove(&id);
             return Err(not_found(id));
+        }
+        if entry.owner != owner {
+            return Err(of_another(id));
         }
         if entry.namespace != namespace {
             let message = format!(
@@ -150,6 +157,11 @@ impl Cursors {
         }
     }
 
+    /// Who opened a cursor; none if it is not there.
+    pub(crate) fn owner(&self, id: i64) -> Option<Owner> {
+        self.open.get(&id).map(|entry| entry.owner)
+    }
+
     /// Forgets a cursor; answers whether there was one.
     pub(crate) fn kill(&self, id: i64) -> bool {
         let killed = self.open.remove(&id);
@@ -162,7 +174,7 @@ impl Cursors {
     }
 
     /// Forgets the cursors of a session.
-    pub(crate) fn end_session(&self, session: SessionId) {
+    pub(crate) fn end_session(&self, session: SessionKey) {
         self.open.retain(|_, entry| entry.session != Some(session));
     }
 
@@ -186,6 +198,12 @@ impl Entry {
     fn is_expired(&self, idle: Duration) -> bool {
         !self.never_expires && !self.is_in_use && self.last_used.elapsed() > idle
     }
+}
+
+/// The error for a cursor that somebody else has opened.
+pub(crate) fn of_another(id: i64) -> Failure {
+    let message = format!("cursor id {id} was not created by the authenticated user");
+    Failure::new(Code::UNAUTHORIZED, message)
 }
 
 /// The error for a cursor that is not there (any more).

@@ -11,7 +11,7 @@ use crate::capped_writes::CappedWrites;
 use crate::collection::{Collections, Namespace};
 use crate::cursor::Cursors;
 use crate::expiry::walk::Oldest;
-use crate::logical::SessionId;
+use crate::logical::SessionKey;
 use crate::snapshot::Snapshots;
 use crate::transaction::Transactions;
 
@@ -74,7 +74,7 @@ impl Data {
     }
 
     /// Ends what a session has open, because the session ends.
-    pub(crate) fn end_session(&self, session: SessionId) {
+    pub(crate) fn end_session(&self, session: SessionKey) {
         self.cursors.end_session(session);
         self.transactions.end_session(session);
     }

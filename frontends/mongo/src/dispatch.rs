@@ -77,11 +77,18 @@ pub(crate) enum Answer {
 }
 
 /// Answers one request, whatever it is.
-pub(crate) async fn answer(service: &Service, session: &mut Session, asked: &Asked<'_>) -> Answer {
+pub(crate) async fn answer(
+    service: &Service,
+    session: &mut Session,
+    asked: &mut Asked<'_>,
+) -> Answer {
     let began = Instant::now();
     service.counters.requests.fetch_add(1, Ordering::Relaxed);
     counters::add(&service.counters.bytes_in, asked.packet.len());
     session.more_to_come = false;
+    if let Ok(request) = &mut asked.request {
+        request.generic.owner = session.login.owner();
+    }
     let (request, command) = match prepared(asked) {
         Ok(prepared) => prepared,
         Err(failure) => return Answer::Reply(failed(service, &failure)),
@@ -161,7 +168,9 @@ async fn run(
 ) -> Result<Reply> {
     rules::check(command, request)?;
     access::check(service, session, (command, request)).await?;
-    let key = session.key(request);
+    // Who has not logged in where everybody must has no sessions.
+    let has_sessions = session.may(|_| true);
+    let key = request.session().filter(|_| has_sessions);
     if let Some(key) = key {
         let now_ms = service.store.clock().now_ms();
         service.sessions.touch(key, now_ms)?;

@@ -305,7 +305,8 @@ fn unknown(path: &str, key: &str) -> Error {
     )
 }
 
-fn duplicate(path: &str, key: &str) -> Error {
+/// The error for a field that is there twice.
+pub(crate) fn duplicate(path: &str, key: &str) -> Error {
     Error::new(
         Code::IDL_DUPLICATE_FIELD,
         format!("BSON field '{path}.{key}' is a duplicate field"),

@@ -77,7 +77,8 @@ pub(crate) fn reply(
         data.cursors.keep(Cursor {
             namespace: namespace.to_owned(),
             rows: Box::new(rows),
-            session: request.generic.session,
+            owner: request.generic.owner,
+            session: request.session(),
             transaction: None,
             never_expires: false,
             tail: None,

@@ -162,6 +162,16 @@ impl SessionId {
 }
 
 impl SessionKey {
+    /// Bytes that no other session has, of the same number or not. Sessions of clients that need
+    /// no login have their number alone.
+    pub(crate) fn to_bytes(self) -> Vec<u8> {
+        let mut bytes = self.id.0.to_vec();
+        if self.owner != Owner::nobody() {
+            bytes.extend(self.owner.0);
+        }
+        bytes
+    }
+
     /// As servers write it.
     pub(crate) fn to_document(self) -> Document {
         let mut document = self.id.to_document();
@@ -184,6 +194,12 @@ impl Owner {
     pub(crate) fn nobody() -> Self {
         static NOBODY: OnceLock<Owner> = OnceLock::new();
         *NOBODY.get_or_init(|| Self::of(""))
+    }
+}
+
+impl Default for Owner {
+    fn default() -> Self {
+        Self::nobody()
     }
 }
 

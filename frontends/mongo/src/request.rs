@@ -10,7 +10,7 @@ use tessera_mongo_language::error::{Code, Error, bad_value, failed_to_parse, typ
 use crate::concern::{Level, ReadConcern, WriteConcern};
 use crate::failure::{Failure, Result};
 use crate::fields::{self, type_name};
-use crate::logical::SessionId;
+use crate::logical::{Owner, SessionId, SessionKey};
 use crate::wire::document::elements;
 
 /// A command.
@@ -52,7 +52,9 @@ pub(crate) struct Sequence<'a> {
 /// What every command may carry.
 #[derive(Debug, Default)]
 pub(crate) struct Generic<'a> {
-    pub(crate) session: Option<SessionId>,
+    session: Option<SessionId>,
+    /// Who sends it: sessions, cursors and transactions are theirs alone.
+    pub(crate) owner: Owner,
     pub(crate) transaction_number: Option<i64>,
     pub(crate) autocommit: Option<bool>,
     pub(crate) start_transaction: Option<bool>,
@@ -173,6 +175,18 @@ impl<'a> Request<'a> {
         Ok(Some(documents))
     }
 
+    /// The session that it belongs to.
+    pub(crate) fn session(&self) -> Option<SessionKey> {
+        self.generic.session()
+    }
+
+    /// Whether an option is switched on: anything but false, 0 and null, so that a check that asks
+    /// this errs on the side of refusing. Which values are proper is for the command to say.
+    pub(crate) fn is_on(&self, name: &str) -> bool {
+        let mut sent = self.arguments().filter(|element| element.key == name);
+        sent.any(|element| is_on(element.value))
+    }
+
     /// Whether this is a statement of a transaction of several.
     pub(crate) fn in_transaction(&self) -> bool {
         self.generic.autocommit == Some(false)
@@ -190,6 +204,12 @@ impl<'a> Request<'a> {
     pub(crate) fn is_retryable_write(&self) -> bool {
         self.generic.transaction_number.is_some() && !self.in_transaction()
     }
+}
+
+/// Whether the value of an option switches it on.
+pub(crate) fn is_on(value: RawBsonRef<'_>) -> bool {
+    let is_off = matches!(value, RawBsonRef::Null | RawBsonRef::Undefined);
+    !is_off && fields::truth(value) != Some(false)
 }
 
 /// Fields that every command may have.
@@ -224,6 +244,12 @@ fn is_generic(name: &str) -> bool {
 }
 
 impl<'a> Generic<'a> {
+    /// The session that the command belongs to.
+    pub(crate) fn session(&self) -> Option<SessionKey> {
+        let (id, owner) = (self.session?, self.owner);
+        Some(SessionKey { id, owner })
+    }
+
     fn take(&mut self, key: &str, value: RawBsonRef<'a>) -> Result<()> {
         if matches!(value, RawBsonRef::Null) && key != "comment" {
             return Ok(());

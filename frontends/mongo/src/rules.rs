@@ -69,7 +69,7 @@ fn check_numbers(command: &Command, request: &Request<'_>) -> Result<()> {
             None => Ok(()),
         };
     };
-    if generic.session.is_none() {
+    if generic.session().is_none() {
         return invalid("Transaction number requires a session ID to also be specified");
     }
     if number < 0 {

@@ -91,7 +91,7 @@ impl Service {
     pub(crate) fn end_sessions(&self, keys: &[SessionKey]) {
         for key in keys {
             self.sessions.end(key);
-            self.data.end_session(key.id);
+            self.data.end_session(*key);
         }
     }
 

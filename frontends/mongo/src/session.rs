@@ -8,8 +8,9 @@ use bson::Document;
 use tessera_core::throughput::{Charge, Meter};
 use tessera_frontend::Shutdown;
 
-use crate::auth::login::Login;
-use crate::logical::SessionKey;
+use crate::access::{self, Need};
+use crate::auth::login::{Identity, Login};
+use crate::failure::Result;
 use crate::operation::Place;
 use crate::request::Request;
 use crate::service::Service;
@@ -73,13 +74,31 @@ impl Session {
         }
     }
 
-    /// The session that a request belongs to.
-    pub(crate) fn key(&self, request: &Request<'_>) -> Option<SessionKey> {
-        let id = request.generic.session?;
-        Some(SessionKey {
-            id,
-            owner: self.login.owner(),
-        })
+    /// Whether the user may, by what is known of them. Everybody may where nobody has to log in.
+    pub(crate) fn may(&self, allowed: impl FnOnce(&Identity) -> bool) -> bool {
+        if !self.service.config.requires_authentication {
+            return true;
+        }
+        self.login.identity.as_ref().is_some_and(allowed)
+    }
+
+    /// Refuses a request whose user may not do all that it turned out to do.
+    pub(crate) fn require(
+        &self,
+        request: &Request<'_>,
+        needs: impl FnOnce(&Identity) -> Vec<Need>,
+    ) -> Result<()> {
+        let allowed = |user: &Identity| needs(user).iter().all(|need| user.may(need));
+        match self.may(allowed) {
+            true => Ok(()),
+            false => Err(access::refused(request)),
+        }
+    }
+
+    /// The name of the user, `user@database`.
+    pub(crate) fn user(&self) -> Option<String> {
+        let identity = self.login.identity.as_ref();
+        identity.map(|identity| identity.name.to_string())
     }
 
     /// The server that the connection belongs to.

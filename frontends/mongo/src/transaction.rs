@@ -28,7 +28,7 @@ use crate::collection::{Collection, Namespace};
 use crate::concern::Level;
 use crate::data::Data;
 use crate::failure::{Failure, Result};
-use crate::logical::SessionId;
+use crate::logical::SessionKey;
 use crate::request::Request;
 use crate::service::Service;
 use crate::session::Session;
@@ -50,7 +50,7 @@ const MAX_FRESH_STARTS: u32 = 10;
 
 /// The transactions of all sessions.
 pub(crate) struct Transactions {
-    by_session: DashMap<SessionId, Arc<Mutex<Slot>>>,
+    by_session: DashMap<SessionKey, Arc<Mutex<Slot>>>,
     lifetime_seconds: AtomicU64,
 }
 
@@ -180,7 +180,7 @@ impl Transactions {
         }
     }
 
-    fn find(&self, session: SessionId) -> Option<Arc<Mutex<Slot>>> {
+    fn find(&self, session: SessionKey) -> Option<Arc<Mutex<Slot>>> {
         self.by_session.get(&session).map(|slot| Arc::clone(&slot))
     }
 
@@ -221,8 +221,8 @@ impl Transactions {
     }
 
     /// Ends whatever a session has open, because the session ends.
-    pub(crate) fn end_session(&self, id: SessionId) {
-        if let Some((_, slot)) = self.by_session.remove(&id)
+    pub(crate) fn end_session(&self, key: SessionKey) {
+        if let Some((_, slot)) = self.by_session.remove(&key)
             && let Ok(mut slot) = slot.try_lock()
         {
             slot.state = State::Aborted;
@@ -267,7 +267,7 @@ impl Transactions {
 fn numbered(request: &Request<'_>) -> Result<Numbered> {
     let generic = &request.generic;
     match (
-        generic.session,
+        generic.session(),
         generic.transaction_number,
         generic.autocommit,
     ) {

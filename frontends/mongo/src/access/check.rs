@@ -3,6 +3,7 @@
 use tessera_mongo_language::error::Code;
 
 use super::{Access, Action, Need};
+use crate::auth::login::Identity;
 use crate::command::Command;
 use crate::failure::{Failure, Result};
 use crate::request::Request;
@@ -18,7 +19,7 @@ pub(crate) async fn check(
     if !service.config.requires_authentication || matches!(command.access, Access::Anyone) {
         return Ok(());
     }
-    session.login.refresh(service).await?;
+    session.login.refresh(service, session.peer.ip()).await?;
     let Some(identity) = &session.login.identity else {
         if may_create_first_user(service, session, (command, request)).await? {
             return Ok(());
@@ -26,16 +27,30 @@ pub(crate) async fn check(
         let message = format!("Command {} requires authentication", command.name);
         return Err(Failure::new(Code::UNAUTHORIZED, message));
     };
-    let privileges = &identity.granted.privileges;
-    let allowed = |need: &Need| privileges.iter().any(|privilege| privilege.allows(need));
-    if needs(command, request)?.iter().all(allowed) {
-        return Ok(());
+    match allows(identity, command, request)? {
+        true => Ok(()),
+        false => Err(refused(request)),
     }
-    let message = format!(
-        "not authorized on {} to execute command {}",
-        request.database, command.name
-    );
-    Err(Failure::new(Code::UNAUTHORIZED, message))
+}
+
+/// Whether a user may run a command, as far as that can be told before it is parsed.
+pub(crate) fn allows(
+    identity: &Identity,
+    command: &Command,
+    request: &Request<'_>,
+) -> Result<bool> {
+    if let Access::Judge(judge) = command.access {
+        return judge(request, identity);
+    }
+    let needs = needs(command, request)?;
+    Ok(needs.iter().all(|need| identity.may(need)))
+}
+
+/// The error for a command that a user may not run.
+pub(crate) fn refused(request: &Request<'_>) -> Failure {
+    let (database, name) = (request.database, request.name());
+    let message = format!("not authorized on {database} to execute command {name}");
+    Failure::new(Code::UNAUTHORIZED, message)
 }
 
 fn needs(command: &Command, request: &Request<'_>) -> Result<Vec<Need>> {
@@ -44,7 +59,7 @@ fn needs(command: &Command, request: &Request<'_>) -> Result<Vec<Need>> {
     };
     let database = request.database;
     Ok(match command.access {
-        Access::Anyone | Access::Authenticated => Vec::new(),
+        Access::Anyone | Access::Authenticated | Access::Judge(_) | Access::Parsed => Vec::new(),
         Access::Collection(actions) => {
             let collection = request.collection()?;
             each(actions, &|action| {

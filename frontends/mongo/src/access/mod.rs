@@ -2,12 +2,15 @@
 
 mod action;
 mod check;
+pub(crate) mod pipeline;
 pub(crate) mod privilege;
 pub(crate) mod role;
+pub(crate) mod writing;
 
 pub(crate) use action::Action;
-pub(crate) use check::check;
+pub(crate) use check::{allows, check, refused};
 
+use crate::auth::login::Identity;
 use crate::failure::Result;
 use crate::request::Request;
 
@@ -26,6 +29,11 @@ pub(crate) enum Access {
     Cluster(&'static [Action]),
     /// What the command's fields say.
     Decide(fn(&Request<'_>) -> Result<Vec<Need>>),
+    /// What the command's fields say to this user, of several ways to be allowed it.
+    Judge(fn(&Request<'_>, &Identity) -> Result<bool>),
+    /// What the command turns out to touch once it is parsed: its handler calls
+    /// [`Session::require`](crate::session::Session::require) before it touches it.
+    Parsed,
 }
 
 /// One action on one resource.
@@ -39,6 +47,8 @@ pub(crate) struct Need {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Resource {
     Cluster,
+    /// All databases but `local` and `config`.
+    AnyDatabase,
     Database(String),
     Collection(String, String),
 }
@@ -57,6 +67,14 @@ impl Need {
         Self {
             action,
             on: Resource::Database(database.to_owned()),
+        }
+    }
+
+    /// `action` on all databases.
+    pub(crate) fn on_any_database(action: Action) -> Self {
+        Self {
+            action,
+            on: Resource::AnyDatabase,
         }
     }
 

@@ -31,6 +31,7 @@ impl Pattern {
             (Self::AnyDatabase, Resource::Collection(database, collection)) => {
                 is_ordinary_database(database) && is_ordinary_collection(collection)
             }
+            (Self::AnyDatabase, Resource::AnyDatabase) => true,
             (Self::Database(own), Resource::Database(database)) => own == database,
             (Self::Database(own), Resource::Collection(database, collection)) => {
                 own == database && is_ordinary_collection(collection)
@@ -42,6 +43,27 @@ impl Pattern {
                 own == database && name == collection
             }
             _ => false,
+        }
+    }
+
+    /// Whether it is about a database or something of it.
+    fn reaches_database(&self, database: &str) -> bool {
+        match self {
+            Self::Anything | Self::AnyDatabaseCollection(_) => true,
+            Self::Cluster => false,
+            Self::AnyDatabase => is_ordinary_database(database),
+            Self::Database(own) | Self::Collection(own, _) => own == database,
+        }
+    }
+
+    /// The database whose roles one must be allowed to grant to grant something on this: `admin`
+    /// if it reaches beyond one database.
+    pub(crate) fn granted_by(&self) -> &str {
+        match self {
+            Self::Anything | Self::Cluster | Self::AnyDatabase | Self::AnyDatabaseCollection(_) => {
+                "admin"
+            }
+            Self::Database(own) | Self::Collection(own, _) => own,
         }
     }
 
@@ -112,6 +134,16 @@ impl Privilege {
     pub(crate) fn allows(&self, need: &Need) -> bool {
         let acts = self.actions.contains(&need.action) || self.actions.contains(&Action::Anything);
         acts && self.pattern.matches(&need.on)
+    }
+
+    /// Whether it allows anything at all in a database.
+    pub(crate) fn reaches_database(&self, database: &str) -> bool {
+        !self.actions.is_empty() && self.pattern.reaches_database(database)
+    }
+
+    /// Whether it allows anything at all on a collection.
+    pub(crate) fn reaches(&self, resource: &Resource) -> bool {
+        !self.actions.is_empty() && self.pattern.matches(resource)
     }
 
     /// Reads `{ resource: …, actions: [ … ] }`.

@@ -13,10 +13,14 @@ enum Scope {
     Cluster,
     /// Everything there is.
     Everything,
-    /// One collection's system data, wherever the role applies.
+    /// A collection of system data in the database that the role belongs to.
     OwnCollection(&'static str),
+    /// A collection of this name in every database.
+    EveryCollection(&'static str),
     /// A database by name.
     Named(&'static str),
+    /// A collection by name.
+    Collection(&'static str, &'static str),
 }
 
 /// One built-in role.
@@ -24,8 +28,11 @@ struct Row {
     name: &'static str,
     /// Whether it exists in `admin` alone.
     admin_only: bool,
-    grants: &'static [(Scope, &'static [&'static [Action]])],
+    grants: Grants,
 }
+
+/// Actions, and what they are allowed on.
+type Grants = &'static [(Scope, &'static [&'static [Action]])];
 
 const READ: &[Action] = &[
     ChangeStream,
@@ -36,6 +43,7 @@ const READ: &[Action] = &[
     KillCursors,
     ListCollections,
     ListIndexes,
+    ListSearchIndexes,
     PlanCacheRead,
 ];
 const WRITE: &[Action] = &[
@@ -50,7 +58,6 @@ const WRITE: &[Action] = &[
     Update,
 ];
 const DB_ADMIN: &[Action] = &[
-    AnalyzeShardKey,
     BypassDocumentValidation,
     CollMod,
     CollStats,
@@ -63,9 +70,9 @@ const DB_ADMIN: &[Action] = &[
     DropDatabase,
     DropIndex,
     EnableProfiler,
-    IndexStats,
     ListCollections,
     ListIndexes,
+    ListSearchIndexes,
     PlanCacheIndexFilter,
     PlanCacheRead,
     PlanCacheWrite,
@@ -73,6 +80,8 @@ const DB_ADMIN: &[Action] = &[
     RenameCollectionSameDb,
     Validate,
 ];
+/// What administrators of a database may do with its profile besides reading it.
+const PROFILE: &[Action] = &[ConvertToCapped, CreateCollection, DropCollection];
 const USER_ADMIN: &[Action] = &[
     ChangeCustomData,
     ChangePassword,
@@ -86,9 +95,16 @@ const USER_ADMIN: &[Action] = &[
     ViewRole,
     ViewUser,
 ];
+const SHARDING: &[Action] = &[
+    AnalyzeShardKey,
+    EnableSharding,
+    MoveCollection,
+    RefineCollectionShardKey,
+    ReshardCollection,
+    UnshardCollection,
+];
 const CLUSTER_MONITOR: &[Action] = &[
     ConnPoolStats,
-    GetClusterParameter,
     GetCmdLineOpts,
     GetDefaultRwConcern,
     GetLog,
@@ -98,6 +114,7 @@ const CLUSTER_MONITOR: &[Action] = &[
     Inprog,
     ListClusterCatalog,
     ListDatabases,
+    ListSampledQueries,
     ListSessions,
     ListShards,
     Netstat,
@@ -105,29 +122,24 @@ const CLUSTER_MONITOR: &[Action] = &[
     ReplSetGetConfig,
     ReplSetGetStatus,
     ServerStatus,
-    SetFeatureCompatibilityVersion,
     ShardedDataDistribution,
     ShardingState,
     Top,
-];
-const MONITOR_ANY: &[Action] = &[
-    CollStats,
-    DbStats,
-    GetShardVersion,
-    IndexStats,
-    ListCollections,
-    ListIndexes,
     UseUuid,
 ];
+const MONITOR_ANY: &[Action] = &[CollStats, DbStats, GetShardVersion, IndexStats];
 const CLUSTER_MANAGER: &[Action] = &[
     AddShard,
     AppendOplogNote,
     ApplicationMessage,
+    CheckMetadataConsistency,
+    EnableSharding,
     FlushRouterConfig,
     GetClusterParameter,
     GetDefaultRwConcern,
     ListSessions,
     ListShards,
+    QuerySettings,
     RemoveShard,
     ReplSetConfigure,
     ReplSetGetConfig,
@@ -138,32 +150,19 @@ const CLUSTER_MANAGER: &[Action] = &[
     SetDefaultRwConcern,
     SetFeatureCompatibilityVersion,
 ];
-const MANAGER_ANY: &[Action] = &[
-    AnalyzeShardKey,
-    ClearJumboFlag,
-    EnableSharding,
-    GetShardVersion,
-    MoveChunk,
-    MoveCollection,
-    RefineCollectionShardKey,
-    ReshardCollection,
-    SplitChunk,
-    SplitVector,
-    UnshardCollection,
-];
+const MANAGER_ANY: &[Action] = &[ClearJumboFlag, MoveChunk, SplitChunk, SplitVector];
+const CHANGE: &[Action] = &[Insert, Update, Remove];
 const HOST_MANAGER: &[Action] = &[
     ApplicationMessage,
     ConnPoolSync,
     FlushRouterConfig,
     Fsync,
-    GetClusterParameter,
     InvalidateUserCache,
     KillAnyCursor,
     KillAnySession,
     Killop,
     LogRotate,
     Resync,
-    SetClusterParameter,
     SetParameter,
     Shutdown,
     Touch,
@@ -173,12 +172,12 @@ const BACKUP_CLUSTER: &[Action] = &[
     AppendOplogNote,
     GetParameter,
     ListDatabases,
-    ListClusterCatalog,
     ServerStatus,
     SetUserWriteBlock,
+    UseUuid,
 ];
-const BACKUP_ANY: &[Action] = &[Find, ListCollections, ListIndexes, CollStats, DbStats];
-const RESTORE_ANY: &[Action] = &[
+const BACKUP_EVERYTHING: &[Action] = &[CollStats, ListCollections, ListIndexes, ListSearchIndexes];
+const RESTORE: &[Action] = &[
     BypassDocumentValidation,
     CollMod,
     ConvertToCapped,
@@ -186,179 +185,188 @@ const RESTORE_ANY: &[Action] = &[
     CreateIndex,
     DropCollection,
     Insert,
-    ListCollections,
-    ListIndexes,
 ];
-const RESTORE_CLUSTER: &[Action] = &[GetParameter];
+const RESTORE_CLUSTER: &[Action] = &[GetParameter, SetUserWriteBlock, UseUuid];
+const READ_AND_INDEX: &[&[Action]] = &[READ, &[CreateIndex, DropIndex]];
 
-use Scope::{Any, Cluster, Everything, Named, Own, OwnCollection};
+use Scope::{Any, Cluster, Collection, EveryCollection, Everything, Named, Own, OwnCollection};
+
+const SYSTEM_USERS: Scope = Collection("admin", "system.users");
+const SYSTEM_ROLES: Scope = Collection("admin", "system.roles");
+const SYSTEM_VERSION: Scope = Collection("admin", "system.version");
+const BACKUP_USERS: Scope = Collection("admin", "system.backup_users");
+
+/// A role that every database has.
+const fn everywhere(name: &'static str, grants: Grants) -> Row {
+    Row {
+        name,
+        admin_only: false,
+        grants,
+    }
+}
+
+/// A role of `admin` alone.
+const fn in_admin(name: &'static str, grants: Grants) -> Row {
+    Row {
+        name,
+        admin_only: true,
+        grants,
+    }
+}
 
 const ROLES: &[Row] = &[
-    Row {
-        name: "read",
-        admin_only: false,
-        grants: &[(Own, &[READ])],
-    },
-    Row {
-        name: "readWrite",
-        admin_only: false,
-        grants: &[(Own, &[READ, WRITE])],
-    },
-    Row {
-        name: "dbAdmin",
-        admin_only: false,
-        grants: &[
+    everywhere("read", &[(Own, &[READ])]),
+    everywhere("readWrite", &[(Own, &[READ, WRITE])]),
+    everywhere(
+        "dbAdmin",
+        &[
             (Own, &[DB_ADMIN]),
-            (
-                OwnCollection("system.profile"),
-                &[READ, &[DropCollection, CreateCollection]],
-            ),
+            (OwnCollection("system.profile"), &[READ, PROFILE]),
         ],
-    },
-    Row {
-        name: "userAdmin",
-        admin_only: false,
-        grants: &[(Own, &[USER_ADMIN])],
-    },
-    Row {
-        name: "dbOwner",
-        admin_only: false,
-        grants: &[
+    ),
+    everywhere("userAdmin", &[(Own, &[USER_ADMIN])]),
+    everywhere(
+        "dbOwner",
+        &[
             (Own, &[READ, WRITE, DB_ADMIN, USER_ADMIN]),
-            (
-                OwnCollection("system.profile"),
-                &[READ, &[DropCollection, CreateCollection]],
-            ),
+            (OwnCollection("system.profile"), &[READ, PROFILE]),
         ],
-    },
-    Row {
-        name: "enableSharding",
-        admin_only: false,
-        grants: &[(
-            Any,
-            &[&[
-                EnableSharding,
-                AnalyzeShardKey,
-                RefineCollectionShardKey,
-                ReshardCollection,
-            ]],
-        )],
-    },
-    Row {
-        name: "readAnyDatabase",
-        admin_only: true,
-        grants: &[
+    ),
+    everywhere(
+        "enableSharding",
+        &[(Any, &[SHARDING]), (Cluster, &[&[EnableSharding]])],
+    ),
+    in_admin(
+        "readAnyDatabase",
+        &[
             (Any, &[READ]),
-            (Cluster, &[&[ListDatabases, ListClusterCatalog]]),
+            (EveryCollection("system.js"), &[READ]),
+            (Cluster, &[&[ListDatabases]]),
         ],
-    },
-    Row {
-        name: "readWriteAnyDatabase",
-        admin_only: true,
-        grants: &[
+    ),
+    in_admin(
+        "readWriteAnyDatabase",
+        &[
             (Any, &[READ, WRITE]),
-            (Cluster, &[&[ListDatabases, ListClusterCatalog]]),
+            (EveryCollection("system.js"), &[READ, WRITE]),
+            (Cluster, &[&[ListDatabases]]),
         ],
-    },
-    Row {
-        name: "userAdminAnyDatabase",
-        admin_only: true,
-        grants: &[
+    ),
+    in_admin(
+        "userAdminAnyDatabase",
+        &[
             (Any, &[USER_ADMIN]),
             (Named("local"), &[USER_ADMIN]),
             (Named("config"), &[USER_ADMIN]),
             (Cluster, &[&[InvalidateUserCache, ListDatabases, ViewUser]]),
-            (
-                SYSTEM_USERS,
-                &[&[Find, ListIndexes, CollStats, DbHash, DbStats, PlanCacheRead]],
-            ),
-            (
-                SYSTEM_ROLES,
-                &[&[Find, ListIndexes, CollStats, DbHash, DbStats, PlanCacheRead]],
-            ),
+            (SYSTEM_USERS, READ_AND_INDEX),
+            (SYSTEM_ROLES, READ_AND_INDEX),
+            (EveryCollection("system.users"), &[READ]),
+            (SYSTEM_VERSION, &[READ]),
+            (BACKUP_USERS, &[READ]),
         ],
-    },
-    Row {
-        name: "dbAdminAnyDatabase",
-        admin_only: true,
-        grants: &[
+    ),
+    in_admin(
+        "dbAdminAnyDatabase",
+        &[
             (Any, &[DB_ADMIN]),
-            (Cluster, &[&[ListDatabases, ListClusterCatalog]]),
+            (EveryCollection("system.profile"), &[READ, PROFILE]),
+            (Cluster, &[&[ListDatabases]]),
         ],
-    },
-    Row {
-        name: "clusterMonitor",
-        admin_only: true,
-        grants: &[
+    ),
+    in_admin(
+        "clusterMonitor",
+        &[
             (Cluster, &[CLUSTER_MONITOR]),
             (Any, &[MONITOR_ANY]),
             (Named("config"), &[READ, MONITOR_ANY]),
             (Named("local"), &[READ, MONITOR_ANY]),
+            (Collection("config", "system.sessions"), &[MONITOR_ANY]),
+            (Collection("local", "system.replset"), &[&[Find]]),
+            (EveryCollection("system.profile"), &[&[Find]]),
         ],
-    },
-    Row {
-        name: "clusterManager",
-        admin_only: true,
-        grants: &[
+    ),
+    in_admin(
+        "clusterManager",
+        &[
             (Cluster, &[CLUSTER_MANAGER]),
-            (Any, &[MANAGER_ANY]),
-            (Named("config"), &[READ, WRITE, MANAGER_ANY]),
-            (Named("local"), &[READ]),
+            (Any, &[MANAGER_ANY, SHARDING]),
+            (Named("config"), &[READ, CHANGE, MANAGER_ANY, SHARDING]),
+            (Named("local"), &[CHANGE, MANAGER_ANY, SHARDING]),
+            (Collection("local", "system.replset"), &[READ]),
         ],
-    },
-    Row {
-        name: "hostManager",
-        admin_only: true,
-        grants: &[(Cluster, &[HOST_MANAGER]), (Any, &[&[KillCursors]])],
-    },
-    Row {
-        name: "clusterAdmin",
-        admin_only: true,
-        grants: &[
+    ),
+    in_admin(
+        "hostManager",
+        &[(Cluster, &[HOST_MANAGER]), (Any, &[&[KillCursors]])],
+    ),
+    in_admin(
+        "clusterAdmin",
+        &[
             (Cluster, &[CLUSTER_MONITOR, CLUSTER_MANAGER, HOST_MANAGER]),
             (
                 Any,
-                &[MONITOR_ANY, MANAGER_ANY, &[DropDatabase, KillCursors]],
+                &[
+                    MONITOR_ANY,
+                    MANAGER_ANY,
+                    SHARDING,
+                    &[DropDatabase, KillCursors],
+                ],
             ),
-            (Named("config"), &[READ, WRITE, MONITOR_ANY, MANAGER_ANY]),
-            (Named("local"), &[READ, MONITOR_ANY]),
+            (
+                Named("config"),
+                &[READ, CHANGE, MONITOR_ANY, MANAGER_ANY, SHARDING],
+            ),
+            (
+                Named("local"),
+                &[READ, CHANGE, MONITOR_ANY, MANAGER_ANY, SHARDING],
+            ),
+            (Collection("config", "system.sessions"), &[MONITOR_ANY]),
+            (Collection("local", "system.replset"), &[READ]),
+            (EveryCollection("system.profile"), &[&[Find]]),
         ],
-    },
-    Row {
-        name: "backup",
-        admin_only: true,
-        grants: &[
+    ),
+    in_admin(
+        "backup",
+        &[
             (Cluster, &[BACKUP_CLUSTER]),
-            (Any, &[BACKUP_ANY]),
-            (Named("config"), &[BACKUP_ANY, &[Insert, Update]]),
-            (Named("local"), &[BACKUP_ANY]),
-            (SYSTEM_USERS, &[&[Find]]),
+            (Everything, &[BACKUP_EVERYTHING]),
+            (Any, &[&[Find]]),
+            (Named("config"), &[&[Find]]),
+            (Named("local"), &[&[Find]]),
+            (Collection("config", "settings"), &[&[Find, Insert, Update]]),
+            (EveryCollection("system.js"), &[&[Find]]),
+            (EveryCollection("system.users"), &[&[Find]]),
+            (EveryCollection("system.profile"), &[&[Find]]),
             (SYSTEM_ROLES, &[&[Find]]),
+            (SYSTEM_VERSION, &[&[Find]]),
+            (BACKUP_USERS, &[&[Find]]),
         ],
-    },
-    Row {
-        name: "restore",
-        admin_only: true,
-        grants: &[
+    ),
+    in_admin(
+        "restore",
+        &[
             (Cluster, &[RESTORE_CLUSTER]),
-            (Any, &[RESTORE_ANY, USER_ADMIN]),
-            (SYSTEM_USERS, &[&[Find, Insert, Update, Remove]]),
-            (SYSTEM_ROLES, &[&[Find, Insert, Update, Remove]]),
+            (Everything, &[&[ListCollections]]),
+            (Any, &[RESTORE, USER_ADMIN]),
+            (Named("config"), &[RESTORE]),
+            (Named("local"), &[RESTORE]),
+            (EveryCollection("system.js"), &[RESTORE]),
+            (Collection("admin", "tempusers"), &[&[Find]]),
+            (Collection("admin", "temproles"), &[&[Find]]),
+            (BACKUP_USERS, &[RESTORE]),
+            (SYSTEM_VERSION, &[RESTORE, &[Find]]),
+            (
+                EveryCollection("system.users"),
+                &[RESTORE, &[Find, Update, Remove]],
+            ),
+            // MongoDB restores roles by a command of its own, and lets this role make their index.
+            (SYSTEM_ROLES, &[RESTORE, &[Find, Update, Remove]]),
         ],
-    },
-    Row {
-        name: "root",
-        admin_only: true,
-        grants: &[(Everything, &[&[Anything]])],
-    },
-    Row {
-        name: "__system",
-        admin_only: true,
-        grants: &[(Everything, &[&[Anything]])],
-    },
+    ),
+    in_admin("root", &[(Everything, &[&[Anything]])]),
+    in_admin("__system", &[(Everything, &[&[Anything]])]),
 ];
-const SYSTEM_USERS: Scope = OwnCollection("system.users");
-const SYSTEM_ROLES: Scope = OwnCollection("system.roles");
 
 /// The names of the built-in roles that a database has.
 pub(crate) fn built_in_names(database: &str) -> impl Iterator<Item = &'static str> {
@@ -380,7 +388,11 @@ pub(crate) fn built_in(name: &str, database: &str) -> Option<Vec<Privilege>> {
             Cluster => Pattern::Cluster,
             Everything => Pattern::Anything,
             OwnCollection(name) => Pattern::Collection(database.to_owned(), (*name).to_owned()),
+            EveryCollection(name) => Pattern::AnyDatabaseCollection((*name).to_owned()),
             Named(database) => Pattern::Database((*database).to_owned()),
+            Collection(database, name) => {
+                Pattern::Collection((*database).to_owned(), (*name).to_owned())
+            }
         };
         Privilege::new(pattern, actions.concat())
     };

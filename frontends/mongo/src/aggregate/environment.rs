@@ -16,6 +16,7 @@ use crate::aggregate::{Aggregation, leading, merge, out, system_stages};
 use crate::collection::Namespace;
 use crate::data::Data;
 use crate::failure::{Failure, REQUEST_RATE_TOO_LARGE, Result};
+use crate::logical::Owner;
 use crate::plan::Hint;
 use crate::service::Service;
 use crate::session::Session;
@@ -57,20 +58,26 @@ pub(crate) struct Environment {
     pub(crate) bypass_validation: bool,
     /// How many documents `$merge` has written.
     merged: AtomicU64,
+    /// Who runs it, `user@database`, and whose sessions are theirs.
+    pub(crate) user: Option<String>,
+    pub(crate) owner: Owner,
     within: Mutex<Within>,
     meters: Mutex<Vec<Meter>>,
 }
 
 impl Environment {
     pub(crate) fn new(
-        service: &Arc<Service>,
+        session: &Session,
         (database, namespace): (&str, Option<Namespace>),
         bypass_validation: bool,
         within: Within,
     ) -> Self {
+        let service = session.service();
         Self {
             data: service.data.clone(),
-            service: Arc::clone(service),
+            service,
+            user: session.user(),
+            owner: session.login.owner(),
             database: database.to_owned(),
             namespace,
             bypass_validation,
@@ -228,6 +235,7 @@ impl Handle {
         let aggregation = Aggregation {
             namespace: Some(namespace),
             stages: Vec::new(),
+            pipeline: None,
             context: pipeline.context().clone(),
             hint: Hint::None,
             allow_disk_use: true,

@@ -5,7 +5,7 @@ pub(crate) mod environment;
 mod merge;
 mod out;
 pub(crate) mod rules;
-mod server_stages;
+pub(crate) mod server_stages;
 pub(crate) mod source;
 pub(crate) mod system_stages;
 
@@ -38,6 +38,8 @@ pub(crate) struct Aggregation {
     /// None: the pipeline has a source of its own.
     pub(crate) namespace: Option<Namespace>,
     pub(crate) stages: Vec<Bson>,
+    /// The stages as they run, if they are parsed already.
+    pub(crate) pipeline: Option<Pipeline>,
     pub(crate) context: Context,
     pub(crate) hint: Hint,
     pub(crate) allow_disk_use: bool,
@@ -51,10 +53,13 @@ pub(crate) struct Leading {
 
 impl Aggregation {
     /// Begins to run; its documents come from the answer.
-    pub(crate) async fn open(self, handle: &Handle) -> Result<Box<dyn Source>> {
+    pub(crate) async fn open(mut self, handle: &Handle) -> Result<Box<dyn Source>> {
         let environment = &handle.0;
         let shared: Arc<dyn pipeline::Environment> = Arc::new(handle.clone());
-        let pipeline = Pipeline::parse(&self.stages, &self.context)?;
+        let pipeline = match self.pipeline.take() {
+            Some(pipeline) => pipeline,
+            None => Pipeline::parse(&self.stages, &self.context)?,
+        };
         let Some(namespace) = &self.namespace else {
             return Ok(pipeline.run(Box::new(Documents::default()), &shared));
         };
@@ -98,6 +103,7 @@ impl Aggregation {
         Ok(Self {
             namespace: Some(resolved.namespace),
             stages,
+            pipeline: None,
             context,
             ..self
         })

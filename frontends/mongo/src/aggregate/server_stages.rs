@@ -39,10 +39,28 @@ pub(super) async fn current_op(
         return Err(failed_to_parse(message).into());
     }
     let service = &environment.service;
-    let running = status::operations(service, wants("idleConnections"));
-    let mut shown: Vec<Document> = running.into_iter().map(|(_, shown)| shown).collect();
-    shown.extend(crate::sharding::operations(service).await?);
-    Ok(shown)
+    let mut running = status::operations(service, wants("idleConnections"));
+    // Rebuilds go on by themselves, so they are nobody's.
+    let rebuilds = crate::sharding::operations(service).await?;
+    running.extend(rebuilds.into_iter().map(|operation| (None, operation)));
+    let all = asks_for_all_users(argument);
+    let shown = running
+        .into_iter()
+        .filter(|(owner, _)| all || *owner == environment.user);
+    Ok(shown.map(|(_, shown)| shown).collect())
+}
+
+/// Whether a `$currentOp` is to show the commands of others.
+pub(crate) fn asks_for_all_users(argument: &Bson) -> bool {
+    let options = argument.as_document();
+    options.is_some_and(|options| options.get_bool("allUsers").unwrap_or(false))
+}
+
+/// Whether a `$listSessions` is to show nothing but the sessions of this owner. One that cannot be
+/// read shows nothing at all.
+pub(crate) fn asks_for_own_sessions(argument: &Bson, own: Owner) -> bool {
+    let wanted = wanted_owners(argument, own);
+    wanted.is_ok_and(|wanted| wanted.is_some_and(|owners| owners.iter().all(|of| *of == own)))
 }
 
 /// The sessions that this server knows.
@@ -50,6 +68,21 @@ pub(super) async fn list_sessions(
     environment: &Environment,
     argument: &Bson,
 ) -> Result<Vec<Document>> {
+    let wanted = wanted_owners(argument, environment.owner)?;
+    let sessions = environment.service.sessions.all();
+    let wanted = sessions.into_iter().filter(|(key, _)| {
+        let owners = wanted.as_ref();
+        owners.is_none_or(|owners| owners.contains(&key.owner))
+    });
+    let shown = wanted.map(|(key, last_use)| {
+        let last_use = i64::try_from(last_use).unwrap_or(i64::MAX);
+        doc! { "_id": key.to_document(), "lastUse": DateTime::from_millis(last_use) }
+    });
+    Ok(shown.collect())
+}
+
+/// Whose sessions are asked for: one's own unless others are named. None: everybody's.
+fn wanted_owners(argument: &Bson, own: Owner) -> Result<Option<Vec<Owner>>> {
     const OPTIONS: &[&str] = &["users", "allUsers"];
     let stage = "$listLocalSessions";
     let options = options(stage, argument, OPTIONS)?;
@@ -67,15 +100,11 @@ pub(super) async fn list_sessions(
         let message = format!("{stage} takes either 'users' or 'allUsers'");
         return Err(Failure::new(Code(12), message));
     }
-    let sessions = environment.service.sessions.all();
-    let wanted = sessions
-        .into_iter()
-        .filter(|(key, _)| owners.is_empty() || owners.contains(&key.owner));
-    let shown = wanted.map(|(key, last_use)| {
-        let last_use = i64::try_from(last_use).unwrap_or(i64::MAX);
-        doc! { "_id": key.to_document(), "lastUse": DateTime::from_millis(last_use) }
-    });
-    Ok(shown.collect())
+    Ok(match owners {
+        _ if all => None,
+        owners if owners.is_empty() => Some(vec![own]),
+        owners => Some(owners),
+    })
 }
 
 /// The owners that `users` names; nulls among them mean nothing.

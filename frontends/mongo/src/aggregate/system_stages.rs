@@ -4,7 +4,7 @@
 use bson::{Bson, DateTime, Document, doc};
 use tessera_core::engine::BoxFuture;
 use tessera_mongo_language::error::{Code, Error, type_mismatch};
-use tessera_mongo_language::pipeline::SystemStage;
+use tessera_mongo_language::pipeline::{Asked, SystemStage};
 
 use crate::aggregate::environment::Environment;
 use crate::aggregate::server_stages;
@@ -17,35 +17,35 @@ use crate::write::target::{Target, on_view};
 /// Answers a stage with documents.
 type Answer = for<'a> fn(&'a Environment, &'a Bson) -> BoxFuture<'a, Result<Vec<Document>>>;
 
-const STAGES: &[(&str, Answer)] = &[
-    ("$collStats", |environment, argument| {
+const STAGES: &[(Asked, Answer)] = &[
+    (Asked::CollStats, |environment, argument| {
         Box::pin(coll_stats(environment, argument))
     }),
-    ("$listClusterCatalog", |environment, argument| {
+    (Asked::ListClusterCatalog, |environment, argument| {
         Box::pin(list_cluster_catalog(environment, argument))
     }),
-    ("$shardedDataDistribution", |environment, argument| {
+    (Asked::ShardedDataDistribution, |environment, argument| {
         Box::pin(sharded_data_distribution(environment, argument))
     }),
-    ("$indexStats", |environment, argument| {
+    (Asked::IndexStats, |environment, argument| {
         Box::pin(index_stats(environment, argument))
     }),
-    ("$currentOp", |environment, argument| {
+    (Asked::CurrentOp, |environment, argument| {
         Box::pin(server_stages::current_op(environment, argument))
     }),
-    ("$listLocalSessions", |environment, argument| {
+    (Asked::ListLocalSessions, |environment, argument| {
         Box::pin(server_stages::list_sessions(environment, argument))
     }),
-    ("$listSessions", |environment, argument| {
+    (Asked::ListSessions, |environment, argument| {
         Box::pin(server_stages::list_sessions(environment, argument))
     }),
-    ("$planCacheStats", |environment, argument| {
+    (Asked::PlanCacheStats, |environment, argument| {
         Box::pin(server_stages::plan_cache_stats(environment, argument))
     }),
-    ("$querySettings", |environment, argument| {
+    (Asked::QuerySettings, |environment, argument| {
         Box::pin(server_stages::query_settings(environment, argument))
     }),
-    ("$queryStats", |environment, argument| {
+    (Asked::QueryStats, |environment, argument| {
         Box::pin(server_stages::query_stats(environment, argument))
     }),
 ];
@@ -55,11 +55,11 @@ pub(crate) async fn answer(
     environment: &Environment,
     stage: &SystemStage,
 ) -> Result<Vec<Document>> {
-    let known = STAGES.iter().find(|(name, _)| *name == stage.name);
+    let known = STAGES.iter().find(|(asked, _)| *asked == stage.asked);
     match known {
         Some((_, answer)) => answer(environment, &stage.argument).await,
         None => {
-            let message = format!("{} is not supported yet", stage.name);
+            let message = format!("{} is not supported yet", stage.asked.name());
             Err(Failure::new(Code::COMMAND_NOT_SUPPORTED, message))
         }
     }

@@ -1,5 +1,7 @@
 //! The login of one connection: the conversation under way, and who it ended with.
 
+use std::net::IpAddr;
+
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use bson::spec::BinarySubtype;
@@ -7,8 +9,10 @@ use bson::{Binary, Bson, Document, RawBsonRef, RawDocument, doc};
 use tessera_mongo_language::error::Code;
 
 use super::record::Name;
+use super::restriction::{self, Ends};
 use super::scram::{ClientFirst, Conversation, Mechanism, Refused};
 use super::users::Granted;
+use crate::access::{Action, Need, Resource};
 use crate::failure::{Failure, Result};
 use crate::logical::Owner;
 use crate::service::Service;
@@ -89,6 +93,7 @@ impl Login {
         &mut self,
         service: &Service,
         command: &RawDocument,
+        client: IpAddr,
     ) -> Result<Document> {
         let Some(pending) = self.pending.take() else {
             let message = "No SASL session state found";
@@ -103,7 +108,7 @@ impl Login {
             Step::Proof(conversation) => {
                 let message = conversation.finish(&payload).map_err(|Refused| failed())?;
                 if pending.short {
-                    self.identify(service, pending.name).await?;
+                    self.identify(service, pending.name, client).await?;
                     return Ok(answer(command, &message, true));
                 }
                 self.pending = Some(Pending {
@@ -113,26 +118,27 @@ impl Login {
                 Ok(answer(command, &message, false))
             }
             Step::Empty if payload.is_empty() => {
-                self.identify(service, pending.name).await?;
+                self.identify(service, pending.name, client).await?;
                 Ok(answer(command, "", true))
             }
             Step::Empty => Err(failed()),
         }
     }
 
-    async fn identify(&mut self, service: &Service, name: Name) -> Result<()> {
-        self.identity = Some(Identity::read(service, name).await?.ok_or_else(failed)?);
+    async fn identify(&mut self, service: &Service, name: Name, client: IpAddr) -> Result<()> {
+        let identity = Identity::read(service, name, client).await?;
+        self.identity = Some(identity.ok_or_else(failed)?);
         Ok(())
     }
 
-    /// Reads the user's roles again if users or roles have changed. A user who is gone is logged
-    /// out.
-    pub(crate) async fn refresh(&mut self, service: &Service) -> Result<()> {
+    /// Reads the user's roles again if users or roles have changed. A user who is gone, or may not
+    /// log in from there any more, is logged out.
+    pub(crate) async fn refresh(&mut self, service: &Service, client: IpAddr) -> Result<()> {
         let Some(identity) = &self.identity else {
             return Ok(());
         };
         if identity.generation != service.users.generation() {
-            self.identity = Identity::read(service, identity.name.clone()).await?;
+            self.identity = Identity::read(service, identity.name.clone(), client).await?;
         }
         Ok(())
     }
@@ -149,13 +155,48 @@ impl Login {
 }
 
 impl Identity {
-    async fn read(service: &Service, name: Name) -> Result<Option<Self>> {
+    /// Whether the user's roles allow this.
+    pub(crate) fn may(&self, need: &Need) -> bool {
+        let mut privileges = self.granted.privileges.iter();
+        privileges.any(|privilege| privilege.allows(need))
+    }
+
+    /// Whether they allow all of these actions on a collection.
+    pub(crate) fn may_all(&self, actions: &[Action], database: &str, collection: &str) -> bool {
+        let may = |action: &Action| self.may(&Need::on_collection(*action, database, collection));
+        actions.iter().all(may)
+    }
+
+    /// Whether they allow anything at all in a database.
+    pub(crate) fn reaches_database(&self, database: &str) -> bool {
+        let mut privileges = self.granted.privileges.iter();
+        privileges.any(|privilege| privilege.reaches_database(database))
+    }
+
+    /// Whether they allow anything at all on a collection.
+    pub(crate) fn reaches_collection(&self, database: &str, collection: &str) -> bool {
+        let resource = Resource::Collection(database.to_owned(), collection.to_owned());
+        let mut privileges = self.granted.privileges.iter();
+        privileges.any(|privilege| privilege.reaches(&resource))
+    }
+
+    /// The user of this name, if there is one who may log in from this address.
+    async fn read(service: &Service, name: Name, client: IpAddr) -> Result<Option<Self>> {
         // Before what is read: a change while reading makes it be read again.
         let generation = service.users.generation();
         let Some(user) = service.users.find(&service.store, &name).await? else {
             return Ok(None);
         };
         let granted = service.users.expand(&service.store, &user.roles).await?;
+        let listens = service.config.address.map(|address| address.ip());
+        let ends = Ends {
+            client,
+            server: listens.filter(|address| !address.is_unspecified()),
+        };
+        let mut restrictions = std::iter::once(&user.restrictions).chain(&granted.restrictions);
+        if !restrictions.all(|restrictions| restriction::lets_in(restrictions, ends)) {
+            return Ok(None);
+        }
         Ok(Some(Self {
             owner: Owner::of(&name.to_string()),
             name,

@@ -3,6 +3,7 @@
 
 pub(crate) mod login;
 mod record;
+pub(crate) mod restriction;
 pub(crate) mod scram;
 mod storage;
 pub(crate) mod users;

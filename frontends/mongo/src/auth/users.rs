@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use bson::Document;
+use bson::{Bson, Document};
 use rand::RngCore as _;
 use tessera_core::Store;
 use tessera_mongo_language::error::Code;
@@ -202,6 +202,7 @@ impl Users {
                 granted.privileges.extend(privileges);
             } else if let Some(role) = self.find_role(store, &name).await? {
                 granted.privileges.extend(role.privileges);
+                granted.restrictions.push(role.restrictions);
                 left.extend(role.roles);
             } else {
                 // A role that was dropped allows nothing any more.
@@ -219,4 +220,6 @@ impl Users {
 pub(crate) struct Granted {
     pub(crate) roles: Vec<Name>,
     pub(crate) privileges: Vec<Privilege>,
+    /// Where each of the roles may be used from.
+    pub(crate) restrictions: Vec<Vec<Bson>>,
 }

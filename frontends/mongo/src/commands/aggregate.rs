@@ -6,12 +6,14 @@ use bson::RawBsonRef;
 use tessera_mongo_language::error::{Code, Error, bad_value, failed_to_parse};
 use tessera_mongo_language::pipeline::Pipeline;
 
-use crate::access::{Access, Action, Need};
+use crate::access::pipeline::Over;
+use crate::access::{self, Access, Action};
 use crate::aggregate::environment::{Environment, Handle, Within};
 use crate::aggregate::{Aggregation, PipelineRows, rules};
 use crate::batch::{Batch, FIRST_BATCH, Turn};
 use crate::collection::Namespace;
 use crate::command::Command;
+use crate::commands::create::check_uuid;
 use crate::commands::{asked, explain};
 use crate::cursor::Cursor;
 use crate::failure::{Failure, Result};
@@ -23,12 +25,13 @@ use crate::reply::Reply;
 use crate::request::Request;
 use crate::service::Service;
 use crate::session::Session;
+use crate::write::target::Target;
 
 pub(crate) const COMMANDS: &[Command] = &[
     Command::new(
         "aggregate",
         "Runs documents through a pipeline.",
-        Access::Decide(needs),
+        Access::Parsed,
         |service, session, request| Box::pin(run(service, session, request)),
     )
     .in_transactions()
@@ -75,64 +78,6 @@ pub(crate) const FIELDS: &[Field] = &[
     optional("requestReshardingResumeToken", BOOL_OR_NUMBER),
 ];
 
-/// Stages that tell of the server, and what they need.
-const SERVER_STAGES: &[(&str, Action)] = &[
-    ("$currentOp", Action::Inprog),
-    ("$listLocalSessions", Action::ListSessions),
-    ("$listSessions", Action::ListSessions),
-];
-
-/// What a pipeline needs to read and to write.
-fn needs(request: &Request<'_>) -> Result<Vec<Need>> {
-    let name = request.argument().as_str().unwrap_or("$cmd.aggregate");
-    let mut needs = vec![Need::on_collection(Action::Find, request.database, name)];
-    let Ok(Some(RawBsonRef::Array(stages))) = request.body.get("pipeline") else {
-        return Ok(needs);
-    };
-    for stage in stages {
-        let Some(stage) = stage?.as_document() else {
-            continue;
-        };
-        for element in stage.iter_elements() {
-            let element = element?;
-            let of_server = SERVER_STAGES
-                .iter()
-                .find(|(name, _)| *name == element.key().as_str());
-            if let Some((_, action)) = of_server {
-                needs.push(Need::on_cluster(*action));
-            }
-            if !["$out", "$merge"].contains(&element.key().as_str()) {
-                continue;
-            }
-            let (database, collection) = written(request.database, element.value()?);
-            for action in [Action::Insert, Action::Update, Action::Remove] {
-                needs.push(Need::on_collection(action, &database, &collection));
-            }
-        }
-    }
-    Ok(needs)
-}
-
-/// Where `$out` or `$merge` writes.
-fn written(database: &str, argument: RawBsonRef<'_>) -> (String, String) {
-    let text =
-        |value: Option<RawBsonRef<'_>>| value.and_then(|value| Some(value.as_str()?.to_owned()));
-    match argument {
-        RawBsonRef::String(name) => (database.to_owned(), name.to_owned()),
-        RawBsonRef::Document(options) => {
-            let into = options.get("into").ok().flatten();
-            match into {
-                Some(into) => written(database, into),
-                None => (
-                    text(options.get("db").ok().flatten()).unwrap_or(database.to_owned()),
-                    text(options.get("coll").ok().flatten()).unwrap_or_default(),
-                ),
-            }
-        }
-        _ => (database.to_owned(), String::new()),
-    }
-}
-
 async fn run(service: &Service, session: &mut Session, request: &Request<'_>) -> Result<Reply> {
     let fields = Fields::of(request, FIELDS)?;
     let size = listing::batch_size(fields.document("cursor"))?.unwrap_or(FIRST_BATCH);
@@ -148,7 +93,7 @@ async fn run(service: &Service, session: &mut Session, request: &Request<'_>) ->
             "The 'cursor' option is required, except for aggregate with the explain argument";
         return Err(failed_to_parse(message).into());
     }
-    let aggregation = read(service, request, &fields).await?;
+    let aggregation = read(session, request, &fields).await?;
     let shown = match &aggregation.namespace {
         Some(namespace) => namespace.to_string(),
         None => format!("{}.$cmd.aggregate", request.database),
@@ -166,8 +111,8 @@ pub(crate) async fn open(
 ) -> Result<Reply> {
     let service = session.service();
     let data = service.data.clone();
-    let pipeline = Pipeline::parse(&aggregation.stages, &aggregation.context)?;
-    let writes = pipeline.writes().is_some();
+    let parsed = aggregation.pipeline.as_ref();
+    let writes = parsed.is_some_and(|pipeline| pipeline.writes().is_some());
     let mut scope = service.reading_scope(request).await?;
     if writes && scope.is_joined() {
         let message = "a pipeline in a transaction cannot write";
@@ -180,7 +125,7 @@ pub(crate) async fn open(
     let namespace = aggregation.namespace.clone();
     let at = (request.database, namespace);
     let within = Within::of(&scope, lent.clone());
-    let environment = Environment::new(&service, at, bypass, within);
+    let environment = Environment::new(session, at, bypass, within);
     let environment = Arc::new(environment);
     let handle = Handle(Arc::clone(&environment));
     let mut batch = Batch::new(Turn::First);
@@ -208,7 +153,8 @@ pub(crate) async fn open(
         data.cursors.keep(Cursor {
             namespace: shown.to_owned(),
             rows: Box::new(rows),
-            session: request.generic.session,
+            owner: request.generic.owner,
+            session: request.session(),
             transaction: request
                 .generic
                 .transaction_number
@@ -222,12 +168,13 @@ pub(crate) async fn open(
     Ok(batch.reply(id, shown)?.into())
 }
 
-/// The aggregation that a command asks for.
+/// The aggregation that a command asks for, which the user may run.
 pub(crate) async fn read(
-    service: &Service,
+    session: &Session,
     request: &Request<'_>,
     fields: &Fields<'_>,
 ) -> Result<Aggregation> {
+    let service = &session.service();
     let namespace = match request.argument() {
         RawBsonRef::String(_) => Some(Namespace::new(request.database, request.collection()?)?),
         number if crate::fields::float(number).is_some() => {
@@ -250,17 +197,25 @@ pub(crate) async fn read(
         None => None,
         Some(namespace) => {
             let mut transaction = service.store.begin().await?;
-            let data = &service.data;
-            let target =
-                crate::write::target::Target::find(data, &mut transaction, namespace).await?;
-            let uuid = fields.get("collectionUUID");
-            crate::commands::create::check_uuid(namespace, uuid, target.as_ref())?;
-            target
+            Target::find(&service.data, &mut transaction, namespace).await?
         }
     };
-    let own = own.as_ref().map(|target| &*target.collection);
-    let collation = asked::collation(fields.document("collation"), own)?;
-    if let Some(own) = own.filter(|own| own.view.is_some())
+    let collection = own.as_ref().map(|target| &*target.collection);
+    let collation = asked::collation(fields.document("collation"), collection)?;
+    let context = asked::context(service, collation.clone(), fields.document("let"))?;
+    let pipeline = Pipeline::parse(&stages, &context)?;
+    session.require(request, |user| {
+        let over = Over {
+            database: request.database,
+            collection: namespace.as_ref().map(Namespace::collection),
+            bypasses_validation: fields.bool("bypassDocumentValidation").unwrap_or(false),
+        };
+        access::pipeline::needs(&pipeline, &over, user)
+    })?;
+    if let Some(namespace) = &namespace {
+        check_uuid(namespace, fields.get("collectionUUID"), own.as_ref())?;
+    }
+    if let Some(own) = collection.filter(|own| own.view.is_some())
         && own.collation != collation
     {
         let message = "Cannot override a view's default collation";
@@ -269,7 +224,8 @@ pub(crate) async fn read(
     Ok(Aggregation {
         namespace,
         stages,
-        context: asked::context(service, collation, fields.document("let"))?,
+        pipeline: Some(pipeline),
+        context,
         hint: asked::hint(fields.get("hint"))?,
         allow_disk_use: fields.bool("allowDiskUse").unwrap_or(true),
     })

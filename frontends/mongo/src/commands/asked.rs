@@ -7,6 +7,7 @@ use tessera_mongo_language::error::{bad_value, failed_to_parse, type_mismatch};
 use tessera_mongo_language::expression::Context;
 
 use crate::collection::Collection;
+use crate::commands::stage_options;
 use crate::context;
 use crate::execute::query::natural;
 use crate::failure::Result;
@@ -123,6 +124,9 @@ pub(crate) fn stages(sent: Option<&RawArray>) -> Result<Vec<Bson>> {
 }
 
 fn read_stages(sent: Option<&RawArray>, skips_nulls: bool) -> Result<Vec<Bson>> {
+    if let Some(sent) = sent {
+        stage_options::check(sent)?;
+    }
     let mut stages = Vec::new();
     for stage in sent.into_iter().flatten() {
         match value(stage?)? {

@@ -88,18 +88,31 @@ const DELETE: &[Field] = &[
     optional("sampleId", ANY),
 ];
 
-/// What each kind of operation needs on its collection.
+/// What each operation needs on its collection.
 fn needs(request: &Request<'_>) -> Result<Vec<Need>> {
-    let mut needs = Vec::new();
-    let namespaces = request.documents("nsInfo")?.unwrap_or_default();
-    for namespace in namespaces {
-        let name = namespace
-            .get("ns")?
-            .and_then(|name| name.as_str().map(str::to_owned));
-        if let Some((database, collection)) = name.as_deref().and_then(|name| name.split_once('.'))
-        {
-            for action in [Action::Insert, Action::Update, Action::Remove] {
-                needs.push(Need::on_collection(action, database, collection));
+    let namespaces = named(request)?;
+    let bypasses = request.is_on("bypassDocumentValidation");
+    let mut needs: Vec<Need> = Vec::new();
+    for operation in request.documents("ops")?.unwrap_or_default() {
+        let (kind, fields) = read(operation)?;
+        let actions: &[Action] = match kind {
+            "insert" => &[Action::Insert],
+            "update" if fields.bool("upsert").unwrap_or(false) => &[Action::Update, Action::Insert],
+            "update" => &[Action::Update],
+            _ => &[Action::Remove],
+        };
+        let place = fields.get(kind).and_then(crate::fields::exact);
+        let place = place.and_then(|place| usize::try_from(place).ok());
+        let Some(namespace) = place.and_then(|place| namespaces.get(place)) else {
+            // It is refused for that.
+            continue;
+        };
+        let (database, collection) = (namespace.database(), namespace.collection());
+        let bypass = bypasses.then_some(&Action::BypassDocumentValidation);
+        for action in actions.iter().chain(bypass) {
+            let need = Need::on_collection(*action, database, collection);
+            if !needs.contains(&need) {
+                needs.push(need);
             }
         }
     }
@@ -189,7 +202,17 @@ async fn run(service: &Service, session: &mut Session, request: &Request<'_>) ->
     Ok(reply.into())
 }
 
+/// The collections that may be written to.
 fn namespaces(request: &Request<'_>) -> Result<Vec<Namespace>> {
+    let named = named(request)?;
+    for namespace in &named {
+        config::check_write(namespace)?;
+    }
+    Ok(named)
+}
+
+/// The collections that operations name by number.
+fn named(request: &Request<'_>) -> Result<Vec<Namespace>> {
     let sent = request.documents("nsInfo")?.unwrap_or_default();
     if sent.is_empty() {
         return Err(bad_value("nsInfo must name at least one namespace").into());
@@ -197,9 +220,7 @@ fn namespaces(request: &Request<'_>) -> Result<Vec<Namespace>> {
     let mut found: Vec<Namespace> = Vec::with_capacity(sent.len());
     for namespace in sent {
         let fields = Fields::of_document("bulkWrite.nsInfo", namespace, NAMESPACE)?;
-        let namespace = Namespace::parse(fields.str("ns").unwrap_or_default())?;
-        config::check_write(&namespace)?;
-        found.push(namespace);
+        found.push(Namespace::parse(fields.str("ns").unwrap_or_default())?);
     }
     Ok(found)
 }

@@ -8,7 +8,7 @@ use tessera_core::Error as CoreError;
 use tessera_core::reading::{PageRequest, Span};
 use tessera_mongo_language::error::{Code, Error, bad_value, type_mismatch};
 
-use crate::access::{Access, Action};
+use crate::access::{Access, Action, Need};
 use crate::collection::{Collection, Namespace};
 use crate::command::Command;
 use crate::commands::asked;
@@ -36,7 +36,7 @@ pub(crate) const COMMANDS: &[Command] = &[
     Command::new(
         "cloneCollectionAsCapped",
         "Copies a collection into a capped one.",
-        Access::Database(&[Action::Insert]),
+        Access::Decide(needs_to_clone),
         |service, session, request| Box::pin(clone(service, session, request)),
     )
     .writes(),
@@ -49,7 +49,7 @@ pub(crate) const COMMANDS: &[Command] = &[
     Command::new(
         "validateDBMetadata",
         "Looks for what a version of the stable API would not take.",
-        Access::Authenticated,
+        Access::Decide(needs_of_metadata),
         |service, session, request| Box::pin(validate_metadata(service, session, request)),
     ),
 ];
@@ -64,6 +64,27 @@ const METADATA: &[Field] = &[
     optional("db", STRING),
     optional("collection", STRING),
 ];
+
+fn needs_to_clone(request: &Request<'_>) -> Result<Vec<Need>> {
+    const TO: [Action; 3] = [Action::Insert, Action::CreateIndex, Action::ConvertToCapped];
+    let (database, from) = (request.database, request.collection()?);
+    let to = request.body.get("toCollection")?;
+    let to = to.and_then(|to| to.as_str()).unwrap_or_default();
+    let mut needs = vec![Need::on_collection(Action::Find, database, from)];
+    needs.extend(TO.map(|action| Need::on_collection(action, database, to)));
+    Ok(needs)
+}
+
+/// Of all databases unless it names one, or a collection of it.
+fn needs_of_metadata(request: &Request<'_>) -> Result<Vec<Need>> {
+    let fields = Fields::of(request, METADATA)?;
+    let validate = Action::Validate;
+    Ok(vec![match (fields.str("db"), fields.str("collection")) {
+        (Some(database), Some(name)) => Need::on_collection(validate, database, name),
+        (Some(database), None) => Need::on_database(validate, database),
+        (None, _) => Need::on_any_database(validate),
+    }])
+}
 
 /// The most bytes of a capped collection.
 const MAX_BYTES: i64 = 1 << 50;

@@ -9,7 +9,8 @@ use tessera_mongo_language::collation::Collation;
 use tessera_mongo_language::filter::Filter;
 
 use crate::API;
-use crate::access::{Access, Action};
+use crate::access::{self, Access, Action, Need};
+use crate::auth::login::Identity;
 use crate::collection::{Collection, Namespace};
 use crate::command::Command;
 use crate::commands::asked;
@@ -26,13 +27,14 @@ pub(crate) const COMMANDS: &[Command] = &[
     Command::new(
         "listCollections",
         "Lists the collections and views of a database.",
-        Access::Database(&[Action::ListCollections]),
+        Access::Judge(may_list_collections),
         |service, session, request| Box::pin(list_collections(service, session, request)),
     )
     .stable(),
     Command::new(
         "listDatabases",
         "Lists the databases.",
+        // Everybody sees the databases in which they may do something.
         Access::Authenticated,
         |service, session, request| Box::pin(list_databases(service, session, request)),
     )
@@ -53,15 +55,27 @@ const DATABASES: &[Field] = &[
     optional("authorizedDatabases", BOOL),
 ];
 
+/// The names of the collections on which they may do something are for everybody who asks for no
+/// more.
+fn may_list_collections(request: &Request<'_>, user: &Identity) -> Result<bool> {
+    let database = request.database;
+    let modest = request.is_on("authorizedCollections") && request.is_on("nameOnly");
+    Ok(
+        user.may(&Need::on_database(Action::ListCollections, database))
+            || (modest && user.reaches_database(database)),
+    )
+}
+
 /// Containers that are read in one step.
 const STEP: usize = 1_000;
 
 async fn list_collections(
     service: &Service,
-    _session: &mut Session,
+    session: &mut Session,
     request: &Request<'_>,
 ) -> Result<Reply> {
     let fields = Fields::of(request, COLLECTIONS)?;
+    let only_authorized = fields.bool("authorizedCollections").unwrap_or(false);
     let filter = filter(service, &fields)?;
     let name_only = fields.bool("nameOnly").unwrap_or(false);
     let size = listing::batch_size(fields.document("cursor"))?;
@@ -70,7 +84,13 @@ async fn list_collections(
     let lists_all = fields
         .document("filter")
         .is_none_or(|filter| filter.is_empty());
-    let is_listed = |name: &str| !lists_all || !config::is_unlisted(service, name);
+    let is_own = |name: &str| {
+        let all = !(only_authorized && name_only);
+        all || session.may(|user| user.reaches_collection(request.database, name))
+    };
+    let is_listed = |name: &str| {
+        (!lists_all || !config::is_unlisted(service, name)) && is_own(name)
+    };
     for name in config::names(request.database).filter(|name| is_listed(name)) {
         let mut shown = doc! { "name": name, "type": "collection" };
         if !name_only {
@@ -93,6 +113,9 @@ async fn list_collections(
             let namespace = Namespace::unchecked(database, &name.container);
             let in_config = database == config::DATABASE;
             if config::is_computed(&namespace) || in_config && !is_listed(&name.container) {
+                continue;
+            }
+            if !is_own(&name.container) {
                 continue;
             }
             let read = definition.map_err(Failure::from);
@@ -160,6 +183,12 @@ async fn list_databases(
     let fields = Fields::of(request, DATABASES)?;
     let filter = filter(service, &fields)?;
     let name_only = fields.bool("nameOnly").unwrap_or(false);
+    let may_see_all = session.may(|user| user.may(&Need::on_cluster(Action::ListDatabases)));
+    let only_authorized = fields.bool("authorizedDatabases");
+    if !may_see_all && only_authorized == Some(false) {
+        return Err(access::refused(request));
+    }
+    let only_authorized = only_authorized.unwrap_or(!may_see_all);
     let mut by_database: BTreeMap<String, Vec<ContainerName>> = BTreeMap::new();
     for name in ["admin", "config", "local"] {
         by_database.insert(name.to_owned(), Vec::new());
@@ -173,6 +202,9 @@ async fn list_databases(
     let mut transaction = service.store.begin().await?;
     let (mut databases, mut total) = (Vec::new(), 0);
     for (database, names) in by_database {
+        if only_authorized && !session.may(|user| user.reaches_database(&database)) {
+            continue;
+        }
         let mut shown = doc! { "name": database };
         if !name_only {
             let size = size_of(&mut transaction, &names).await?;

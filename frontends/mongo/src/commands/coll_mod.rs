@@ -59,7 +59,7 @@ const INDEX: &[Field] = &[
     optional("forceNonUnique", BOOL_OR_NUMBER),
 ];
 
-async fn run(service: &Service, _session: &mut Session, request: &Request<'_>) -> Result<Reply> {
+async fn run(service: &Service, session: &mut Session, request: &Request<'_>) -> Result<Reply> {
     let namespace = Namespace::new(request.database, request.collection()?)?;
     let fields = Fields::of(request, FIELDS)?;
     let _changing = service.data.lock_schema(&namespace).await;
@@ -74,7 +74,13 @@ async fn run(service: &Service, _session: &mut Session, request: &Request<'_>) -
     change_options(&namespace, &target.collection, &fields, &mut options)?;
     let mut collection = target.collection.with_options(options)?;
     if collection.view.is_some() {
-        view::check_new(service, &namespace, &collection).await?;
+        let given = |name: &str| fields.get(name).is_some();
+        if service.config.requires_authentication && given("viewOn") != given("pipeline") {
+            let message = "Must specify both 'viewOn' and 'pipeline' when modifying a view and \
+                           auth is enabled";
+            return Err(invalid(message));
+        }
+        view::check_new(session, request, &namespace, &collection).await?;
     }
     let dry_run = fields.bool("dryRun").unwrap_or(false);
     let (mut reply, mut unique) = (Document::new(), None);

@@ -7,7 +7,8 @@ use tessera_mongo_language::compare;
 use tessera_mongo_language::error::{Code, Error, type_mismatch};
 
 use crate::API;
-use crate::access::{Access, Action};
+use crate::access::{Access, Action, Need};
+use crate::auth::login::Identity;
 use crate::collection::{Collection, Namespace, check_database, options};
 use crate::command::Command;
 use crate::commands::view;
@@ -24,7 +25,7 @@ pub(crate) const COMMANDS: &[Command] = &[
     Command::new(
         "create",
         "Creates a collection or a view.",
-        Access::Collection(&[Action::CreateCollection]),
+        Access::Judge(may_create),
         |service, session, request| Box::pin(create(service, session, request)),
     )
     .in_transactions()
@@ -49,12 +50,47 @@ pub(crate) const COMMANDS: &[Command] = &[
     Command::new(
         "renameCollection",
         "Gives a collection another name.",
-        Access::Cluster(&[Action::RenameCollectionSameDb]),
+        Access::Judge(may_rename),
         |service, session, request| Box::pin(rename(service, session, request)),
     )
     .admin_only()
     .writes(),
 ];
+
+/// Creating a collection is also for who may insert into it; a view, and a capped collection, need
+/// their own right.
+fn may_create(request: &Request<'_>, user: &Identity) -> Result<bool> {
+    let (database, name) = (request.database, request.collection()?);
+    let may = |action| user.may_all(&[action], database, name);
+    let caps = request.is_on("capped");
+    let views = request.is_on("viewOn");
+    let creates = may(Action::CreateCollection) || (!views && may(Action::Insert));
+    Ok(creates && (!caps || may(Action::ConvertToCapped)))
+}
+
+/// Within a database renaming is a right of its own, unless it would let somebody read what they
+/// could not read before. Otherwise it is as copying and dropping.
+fn may_rename(request: &Request<'_>, user: &Identity) -> Result<bool> {
+    let argument = |value: RawBsonRef<'_>| Namespace::parse(value.as_str().unwrap_or_default());
+    let from = argument(request.argument()).map_err(illegal)?;
+    let fields = Fields::of(request, RENAME)?;
+    let to = Namespace::parse(fields.str("to").unwrap_or_default()).map_err(illegal)?;
+    let may = |actions: &[Action], namespace: &Namespace| {
+        user.may_all(actions, namespace.database(), namespace.collection())
+    };
+    if request.is_on("dropTarget") && !may(&[Action::DropCollection], &to) {
+        return Ok(false);
+    }
+    let rename = Need::on_database(Action::RenameCollectionSameDb, from.database());
+    if from.database() == to.database() && user.may(&rename) {
+        let find = &[Action::Find];
+        if may(find, &from) || !may(find, &to) {
+            return Ok(true);
+        }
+    }
+    Ok(may(&[Action::Find, Action::DropCollection], &from)
+        && may(&[Action::Insert, Action::CreateIndex], &to))
+}
 
 const DROP: &[Field] = &[optional("collectionUUID", ANY)];
 
@@ -65,14 +101,14 @@ const RENAME: &[Field] = &[
     optional("collectionUUID", ANY),
 ];
 
-async fn create(service: &Service, _session: &mut Session, request: &Request<'_>) -> Result<Reply> {
+async fn create(service: &Service, session: &mut Session, request: &Request<'_>) -> Result<Reply> {
     let namespace = Namespace::new(request.database, request.collection()?)?;
     let fields = Fields::of(request, options::FIELDS)?;
     namespace.check_creatable()?;
     let options = options::read(&namespace, &fields)?;
     let collection = Collection::new(options)?;
     if collection.view.is_some() {
-        view::check_new(service, &namespace, &collection).await?;
+        view::check_new(session, request, &namespace, &collection).await?;
     }
     let transactions = &service.data.transactions;
     let mut scope = transactions.scope(service, request).await?;

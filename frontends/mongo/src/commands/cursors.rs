@@ -6,7 +6,7 @@ use bson::{Bson, RawBsonRef, doc};
 use tessera_core::Error as CoreError;
 use tessera_mongo_language::error::{Code, Error, bad_value, type_mismatch};
 
-use crate::access::{Access, Action};
+use crate::access::{self, Access, Action, Need};
 use crate::batch::{Batch, Turn};
 use crate::collection::Namespace;
 use crate::command::Command;
@@ -36,7 +36,8 @@ pub(crate) const COMMANDS: &[Command] = &[
     Command::new(
         "killCursors",
         "Ends cursors.",
-        Access::Collection(&[Action::KillCursors]),
+        // Whose cursors they are is known when they are found.
+        Access::Authenticated,
         |service, session, request| Box::pin(kill_cursors(service, session, request)),
     )
     .in_transactions()
@@ -88,7 +89,10 @@ async fn get_more(
     let size = size.map_or(usize::MAX, |size| {
         usize::try_from(size).unwrap_or(usize::MAX)
     });
-    let mut cursor = service.data.cursors.take(id, &namespace)?;
+    let mut cursor = service
+        .data
+        .cursors
+        .take(id, &namespace, request.generic.owner)?;
     if let Err(failure) = check(&cursor, request) {
         service.data.cursors.give_back(id, cursor);
         return Err(failure);
@@ -115,13 +119,13 @@ async fn get_more(
 /// Whether a cursor may be read by this request.
 fn check(cursor: &Cursor, request: &Request<'_>) -> Result<()> {
     let generic = &request.generic;
-    if cursor.session != generic.session {
+    if cursor.session != generic.session() {
         let (code, message) = match cursor.session {
             None => (
                 50_737,
                 "Cannot run getMore on a cursor that was not created in a session, in a session",
             ),
-            Some(_) if generic.session.is_none() => (
+            Some(_) if generic.session().is_none() => (
                 50_736,
                 "Cannot run getMore on a cursor that was created in a session, without one",
             ),
@@ -195,9 +199,31 @@ fn gone(failure: Failure, cursor: &Cursor) -> Failure {
     failure
 }
 
+/// Everybody may kill their own cursors; those of others are a right.
+fn check_owners(
+    service: &Service,
+    session: &Session,
+    request: &Request<'_>,
+    (name, ids): (&str, &[i64]),
+) -> Result<()> {
+    let owner = |id: &i64| service.data.cursors.owner(*id);
+    let mut owners = ids.iter().filter_map(owner);
+    if owners.all(|owner| owner == request.generic.owner) {
+        return Ok(());
+    }
+    let may_kill_any = session.may(|user| {
+        let any = Action::KillAnyCursor;
+        user.may(&Need::on_cluster(any)) || user.may_all(&[any], request.database, name)
+    });
+    match may_kill_any {
+        true => Ok(()),
+        false => Err(access::refused(request)),
+    }
+}
+
 async fn kill_cursors(
     service: &Service,
-    _session: &mut Session,
+    session: &mut Session,
     request: &Request<'_>,
 ) -> Result<Reply> {
     let name = request.collection()?;
@@ -221,6 +247,7 @@ async fn kill_cursors(
             }
         }
     }
+    check_owners(service, session, request, (name, &ids))?;
     for id in ids {
         if service.data.cursors.kill(id) {
             killed.push(Bson::Int64(id));

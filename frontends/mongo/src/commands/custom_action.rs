@@ -7,7 +7,7 @@ use tessera_core::throughput::{PARTITION_MAX_RUS, partitions_for};
 use tessera_mongo_language::error::{Code, bad_value, failed_to_parse};
 
 use crate::API;
-use crate::access::{Access, Action};
+use crate::access::{Access, Action, Need};
 use crate::collection::{Collection, Namespace, check_database};
 use crate::command::Command;
 use crate::failure::{Failure, Result};
@@ -22,10 +22,25 @@ use crate::write::target::{self, Target};
 pub(crate) const COMMANDS: &[Command] = &[Command::new(
     "customAction",
     "Creates, changes and shows collections and databases with throughput, as Cosmos DB does.",
-    Access::Database(&[Action::CreateCollection, Action::CollMod]),
+    Access::Decide(needs),
     |service, _, request| Box::pin(custom_action(service, request)),
 )
 .writes()];
+
+/// On the collection that an action names, or on the database.
+fn needs(request: &Request<'_>) -> Result<Vec<Need>> {
+    const ACTIONS: [Action; 2] = [Action::CreateCollection, Action::CollMod];
+    let (database, name) = (request.database, request.body.get("collection")?);
+    let need = |action| match name.and_then(|name| name.as_str()) {
+        Some(name) => Need::on_collection(action, database, name),
+        None => Need::on_database(action, database),
+    };
+    let mut needs: Vec<Need> = ACTIONS.map(need).into();
+    if request.is_on("indexes") {
+        needs.push(need(Action::CreateIndex));
+    }
+    Ok(needs)
+}
 
 /// One action.
 struct CustomAction {

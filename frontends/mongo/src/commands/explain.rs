@@ -7,8 +7,9 @@ use bson::{Bson, Document, RawBsonRef, RawDocument, doc};
 use tessera_core::Transaction;
 use tessera_mongo_language::error::{Code, Error, bad_value, failed_to_parse, type_mismatch};
 
-use crate::access::{Access, Action};
+use crate::access::{self, Access};
 use crate::aggregate;
+use crate::auth::login::Identity;
 use crate::collection::{Collection, Namespace};
 use crate::command::Command;
 use crate::commands::{asked, count, find, find_and_modify, update};
@@ -30,7 +31,7 @@ use crate::write::target::Target;
 pub(crate) const COMMANDS: &[Command] = &[Command::new(
     "explain",
     "Tells how a command would be done.",
-    Access::Database(&[Action::Find]),
+    Access::Judge(may_explain),
     |service, session, request| Box::pin(run(service, session, request)),
 )
 .reads()
@@ -39,6 +40,18 @@ pub(crate) const COMMANDS: &[Command] = &[Command::new(
 
 const FIELDS: &[Field] = &[optional("verbosity", STRING)];
 const VERBOSITIES: &[&str] = &["queryPlanner", "executionStats", "allPlansExecution"];
+
+/// Whoever may run a command may have it explained.
+fn may_explain(request: &Request<'_>, user: &Identity) -> Result<bool> {
+    let RawBsonRef::Document(inner) = request.argument() else {
+        return Ok(true);
+    };
+    let inner = inner_request(request, inner)?;
+    match find(inner.name()) {
+        Some(command) => access::allows(user, command, &inner),
+        None => Ok(true),
+    }
+}
 
 /// What is shown of a command: the query that it runs, and the stage that it puts above.
 struct Explained {
@@ -90,16 +103,13 @@ fn inner_request<'a>(request: &Request<'a>, inner: &'a RawDocument) -> Result<Re
         let message = "Explain failed due to unknown command: ";
         return Err(Error::new(Code::COMMAND_NOT_FOUND, message).into());
     }
-    if let Some(database) = inner.get("$db")? {
-        let same = database
-            .as_str()
-            .is_some_and(|database| database == request.database);
-        if !same {
-            let message = "Mismatched $db in explain command";
-            return Err(Error::new(Code::INVALID_NAMESPACE, message).into());
-        }
+    let mut inner = Request::parse(inner, Vec::new(), Some(request.database))?;
+    if inner.database != request.database {
+        let message = "Mismatched $db in explain command";
+        return Err(Error::new(Code::INVALID_NAMESPACE, message).into());
     }
-    Request::parse(inner, Vec::new(), Some(request.database))
+    inner.generic.owner = request.generic.owner;
+    Ok(inner)
 }
 
 fn explained(
@@ -379,8 +389,7 @@ pub(crate) async fn aggregate(
     (request, fields): (&Request<'_>, &Fields<'_>),
     verbosity: &str,
 ) -> Result<Reply> {
-    let mut aggregation = super::aggregate::read(service, request, fields).await?;
-    tessera_mongo_language::pipeline::Pipeline::parse(&aggregation.stages, &aggregation.context)?;
+    let mut aggregation = super::aggregate::read(session, request, fields).await?;
     let Some(namespace) = aggregation.namespace.clone() else {
         let message = "explain of a pipeline needs a collection";
         return Err(failed_to_parse(message).into());
@@ -443,6 +452,7 @@ async fn explain_view(
     let aggregation = aggregate::Aggregation {
         namespace: Some(resolved.namespace.clone()),
         stages,
+        pipeline: None,
         context: asked::context(service, resolved.collation, None)?,
         hint: crate::plan::Hint::None,
         allow_disk_use: true,

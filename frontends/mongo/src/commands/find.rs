@@ -163,7 +163,8 @@ fn cursor(
     Cursor {
         namespace: namespace.to_string(),
         rows: Box::new(rows),
-        session: request.generic.session,
+        owner: request.generic.owner,
+        session: request.session(),
         transaction: number.filter(|_| request.in_transaction()),
         never_expires: delivery.never_expires,
         tail: delivery.tail,

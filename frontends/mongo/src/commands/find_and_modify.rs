@@ -7,7 +7,7 @@ use tessera_mongo_language::error::failed_to_parse;
 use tessera_mongo_language::projection::Projection;
 use tessera_mongo_language::update::Update;
 
-use crate::access::{Access, Action};
+use crate::access::{Access, Action, Need, writing};
 use crate::collection::{Collection, Namespace};
 use crate::command::Command;
 use crate::commands::asked;
@@ -29,7 +29,7 @@ use crate::write::throttle::Throttle;
 pub(crate) const COMMANDS: &[Command] = &[Command::new(
     "findAndModify",
     "Changes or removes one document and answers it.",
-    Access::Collection(&[Action::Find, Action::Update, Action::Remove]),
+    Access::Decide(needs),
     |service, session, request| Box::pin(run(service, session, request)),
 )
 .also(&["findandmodify"])
@@ -57,6 +57,19 @@ pub(crate) const FIELDS: &[Field] = &[
     optional("legacyRuntimeConstants", ANY),
     optional("collectionUUID", ANY),
 ];
+
+/// It finds, and does what its options say.
+fn needs(request: &Request<'_>) -> Result<Vec<Need>> {
+    let mut actions = vec![Action::Find];
+    match request.is_on("remove") {
+        true => actions.push(Action::Remove),
+        false => actions.push(Action::Update),
+    }
+    if request.is_on("upsert") {
+        actions.push(Action::Insert);
+    }
+    writing::needs(request, &actions)
+}
 
 /// A change and what its reply is made of.
 pub(crate) struct Modification {

@@ -8,7 +8,7 @@ use bson::{Document, RawDocument, Timestamp, doc};
 use tessera_core::Transaction;
 use tessera_mongo_language::error::Code;
 
-use crate::access::{Access, Action};
+use crate::access::{Access, Action, writing};
 use crate::collection::Namespace;
 use crate::command::Command;
 use crate::commands::statements::{Outcome, StatementIds, check_count, concerns_all, count};
@@ -30,7 +30,7 @@ use crate::write::throttle::Throttle;
 pub(crate) const COMMANDS: &[Command] = &[Command::new(
     "insert",
     "Inserts documents.",
-    Access::Collection(&[Action::Insert]),
+    Access::Decide(|request| writing::needs(request, &[Action::Insert])),
     |service, session, request| Box::pin(run(service, session, request)),
 )
 .in_transactions()

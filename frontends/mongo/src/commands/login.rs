@@ -72,7 +72,10 @@ const PROCEED: &[Field] = &[required("conversationId", NUMBER), required("payloa
 
 async fn proceed(service: &Service, session: &mut Session, request: &Request<'_>) -> Result<Reply> {
     Fields::of(request, PROCEED)?;
-    let reply = session.login.proceed(service, request.body).await?;
+    let reply = session
+        .login
+        .proceed(service, request.body, session.peer.ip())
+        .await?;
     let user = session.login.identity.as_ref();
     session
         .place
@@ -90,7 +93,7 @@ const STATUS: &[Field] = &[optional("showPrivileges", BOOL_OR_NUMBER)];
 
 async fn status(service: &Service, session: &mut Session, request: &Request<'_>) -> Result<Reply> {
     let fields = Fields::of(request, STATUS)?;
-    session.login.refresh(service).await?;
+    session.login.refresh(service, session.peer.ip()).await?;
     let (mut users, mut roles, mut privileges) = (Vec::new(), Vec::new(), Vec::new());
     if let Some(identity) = &session.login.identity {
         users.push(Bson::Document(identity.name.to_document("user")));

@@ -26,6 +26,7 @@ mod replication;
 mod roles;
 pub(crate) mod server;
 mod sessions;
+mod stage_options;
 mod statements;
 pub(crate) mod stats;
 pub(crate) mod status;

@@ -3,11 +3,12 @@
 use bson::{Bson, Document, RawBsonRef, doc};
 use tessera_mongo_language::error::{Code, bad_value};
 
-use super::users::{named, needs_of_roles, roles};
+use super::users::{named, needs_of_restrictions, needs_of_roles, roles};
 use crate::access::privilege::Privilege;
 use crate::access::role;
 use crate::access::{Access, Action, Need};
-use crate::auth::{Name, Role};
+use crate::auth::login::Identity;
+use crate::auth::{Name, Role, restriction};
 use crate::command::Command;
 use crate::failure::{Failure, Result};
 use crate::fields::{ANY, ARRAY, BOOL_OR_NUMBER, Field, Fields, optional, required};
@@ -20,14 +21,20 @@ pub(crate) const COMMANDS: &[Command] = &[
     Command::new(
         "createRole",
         "Makes a role.",
-        Access::Decide(|request| needs_to_define(request, Action::CreateRole)),
+        Access::Decide(|request| {
+            let create = Need::on_database(Action::CreateRole, request.database);
+            needs_to_define(request, create)
+        }),
         |service, session, request| Box::pin(create(service, session, request)),
     )
     .writes(),
     Command::new(
         "updateRole",
         "Changes a role.",
-        Access::Decide(|request| needs_to_define(request, Action::RevokeRole)),
+        // Nobody can say beforehand what the role loses.
+        Access::Decide(|request| {
+            needs_to_define(request, Need::on_any_database(Action::RevokeRole))
+        }),
         |service, session, request| Box::pin(update(service, session, request)),
     )
     .writes(),
@@ -62,21 +69,21 @@ pub(crate) const COMMANDS: &[Command] = &[
     Command::new(
         "grantPrivilegesToRole",
         "Gives privileges to a role.",
-        Access::Database(&[Action::GrantRole]),
+        Access::Decide(|request| needs_of_privileges(request, Action::GrantRole)),
         |service, session, request| Box::pin(change_privileges(service, session, request)),
     )
     .writes(),
     Command::new(
         "revokePrivilegesFromRole",
         "Takes privileges from a role.",
-        Access::Database(&[Action::RevokeRole]),
+        Access::Decide(|request| needs_of_privileges(request, Action::RevokeRole)),
         |service, session, request| Box::pin(change_privileges(service, session, request)),
     )
     .writes(),
     Command::new(
         "rolesInfo",
         "Shows roles.",
-        Access::Database(&[Action::ViewRole]),
+        Access::Judge(may_show),
         |service, session, request| Box::pin(show(service, session, request)),
     ),
     Command::new(
@@ -98,11 +105,42 @@ const ROLE: &[Field] = &[
     optional("authenticationRestrictions", ARRAY),
 ];
 
-fn needs_to_define(request: &Request<'_>, action: Action) -> Result<Vec<Need>> {
+/// Defining a role needs the right to grant all that it will hold.
+fn needs_to_define(request: &Request<'_>, own: Need) -> Result<Vec<Need>> {
     let mut needs = needs_of_roles(request, Action::GrantRole)?;
-    needs.push(Need::on_database(action, request.database));
-    needs.push(Need::on_database(Action::GrantRole, request.database));
+    needs.extend(needs_of_privileges(request, Action::GrantRole)?);
+    needs.extend(needs_of_restrictions(request)?);
+    needs.push(own);
     Ok(needs)
+}
+
+/// Giving or taking a privilege needs that right where the privilege reaches.
+fn needs_of_privileges(request: &Request<'_>, action: Action) -> Result<Vec<Need>> {
+    let privileges = privileges(request)?.unwrap_or_default();
+    let need = |privilege: &Privilege| Need::on_database(action, privilege.pattern.granted_by());
+    Ok(privileges.iter().map(need).collect())
+}
+
+/// Everybody may see the roles that they have.
+fn may_show(request: &Request<'_>, user: &Identity) -> Result<bool> {
+    let may = |database: &str| user.may(&Need::on_database(Action::ViewRole, database));
+    Ok(match wanted(request)? {
+        None => may(request.database),
+        Some(names) => names
+            .iter()
+            .all(|name| user.granted.roles.contains(name) || may(&name.database)),
+    })
+}
+
+/// The roles that are asked for; none means those of the database.
+fn wanted(request: &Request<'_>) -> Result<Option<Vec<Name>>> {
+    let argument = Bson::try_from(request.argument())?;
+    Ok(match &argument {
+        Bson::Int32(1) | Bson::Int64(1) => None,
+        Bson::Double(number) if *number == 1.0 => None,
+        Bson::Array(several) => Some(Name::parse_all(several, "role", request.database)?),
+        other => Some(vec![Name::parse(other, "role", request.database)?]),
+    })
 }
 
 fn privileges(request: &Request<'_>) -> Result<Option<Vec<Privilege>>> {
@@ -120,11 +158,6 @@ fn privileges(request: &Request<'_>) -> Result<Option<Vec<Privilege>>> {
     Ok(Some(privileges))
 }
 
-fn restrictions(fields: &Fields<'_>) -> Result<Option<Vec<Bson>>> {
-    let given = fields.array("authenticationRestrictions");
-    Ok(given.map(Vec::try_from).transpose()?)
-}
-
 fn no_role(name: &Name) -> Failure {
     Failure::new(Code::ROLE_NOT_FOUND, format!("Role '{name}' not found"))
 }
@@ -137,6 +170,26 @@ fn own(request: &Request<'_>) -> Result<Name> {
         return Err(Failure::new(Code::INVALID_ROLE_MODIFICATION, message));
     }
     Ok(name)
+}
+
+/// A role reaches no further than its database, unless it is one of `admin`.
+fn check_reach(name: &Name, roles: &[Name], privileges: &[Privilege]) -> Result<()> {
+    let refuse = |what: &str| {
+        let database = &name.database;
+        let message = format!("Roles on the '{database}' database cannot be granted {what}");
+        Err(Failure::new(Code::INVALID_ROLE_MODIFICATION, message))
+    };
+    if name.database == "admin" {
+        return Ok(());
+    }
+    if roles.iter().any(|role| role.database != name.database) {
+        return refuse("roles from other databases");
+    }
+    let own = |privilege: &Privilege| privilege.pattern.granted_by() == name.database;
+    match privileges.iter().all(own) {
+        true => Ok(()),
+        false => refuse("privileges that target other databases or the cluster"),
+    }
 }
 
 async fn create(service: &Service, _: &mut Session, request: &Request<'_>) -> Result<Reply> {
@@ -153,12 +206,14 @@ async fn create(service: &Service, _: &mut Session, request: &Request<'_>) -> Re
     })?;
     let roles = roles(request, "roles")?.ok_or_else(|| missing("roles"))?;
     let privileges = privileges(request)?.ok_or_else(|| missing("privileges"))?;
+    check_reach(&name, &roles, &privileges)?;
     service.users.check_roles(&service.store, &roles).await?;
     let role = Role {
         name: name.clone(),
         privileges,
         roles,
-        restrictions: restrictions(&fields)?.unwrap_or_default(),
+        restrictions: restriction::read(fields.array("authenticationRestrictions"))?
+            .unwrap_or_default(),
     };
     let make = |old: Option<Role>| match old {
         None => Ok(Some(role.clone())),
@@ -179,7 +234,10 @@ async fn update(service: &Service, _: &mut Session, request: &Request<'_>) -> Re
     let fields = Fields::of(request, ROLE)?;
     let name = own(request)?;
     let (roles, privileges) = (roles(request, "roles")?, privileges(request)?);
-    let restrictions = restrictions(&fields)?;
+    let new_roles = roles.as_deref().unwrap_or_default();
+    let new_privileges = privileges.as_deref().unwrap_or_default();
+    check_reach(&name, new_roles, new_privileges)?;
+    let restrictions = restriction::read(fields.array("authenticationRestrictions"))?;
     if roles.is_none() && privileges.is_none() && restrictions.is_none() {
         let message = "Must specify at least one field to update in updateRole";
         return Err(bad_value(message).into());
@@ -293,6 +351,7 @@ async fn change_roles(service: &Service, _: &mut Session, request: &Request<'_>)
     let roles = roles(request, "roles")?.unwrap_or_default();
     service.users.check_roles(&service.store, &roles).await?;
     if grants {
+        check_reach(&name, &roles, &[])?;
         check_cycle(service, &name, &roles).await?;
     }
     let change = |old: Option<Role>| {
@@ -321,6 +380,9 @@ async fn change_privileges(
     let name = own(request)?;
     let grants = request.name() == "grantPrivilegesToRole";
     let privileges = privileges(request)?.unwrap_or_default();
+    if grants {
+        check_reach(&name, &[], &privileges)?;
+    }
     let change = |old: Option<Role>| {
         let mut role = old.ok_or_else(|| no_role(&name))?;
         for changed in &privileges {
@@ -357,13 +419,7 @@ const SHOW: &[Field] = &[
 async fn show(service: &Service, _: &mut Session, request: &Request<'_>) -> Result<Reply> {
     let fields = Fields::of(request, SHOW)?;
     let with_privileges = fields.bool("showPrivileges").unwrap_or(false);
-    let argument = Bson::try_from(request.argument())?;
-    let names = match &argument {
-        Bson::Int32(1) | Bson::Int64(1) => None,
-        Bson::Double(number) if *number == 1.0 => None,
-        Bson::Array(several) => Some(Name::parse_all(several, "role", request.database)?),
-        other => Some(vec![Name::parse(other, "role", request.database)?]),
-    };
+    let names = wanted(request)?;
     let built_in_too = names.is_some() || fields.bool("showBuiltinRoles").unwrap_or(false);
     let meant = |name: &Name| match &names {
         None => name.database == request.database,

@@ -47,13 +47,13 @@ pub(crate) const COMMANDS: &[Command] = &[
         "killAllSessions",
         "Ends all sessions of users and what runs in them.",
         Access::Cluster(&[Action::KillAnySession]),
-        |service, session, request| Box::pin(kill_all(service, session, request)),
+        |service, _, request| Box::pin(kill_all(service, request)),
     ),
     Command::new(
         "killAllSessionsByPattern",
         "Ends all sessions like those given, and what runs in them.",
         Access::Cluster(&[Action::KillAnySession]),
-        |service, session, request| Box::pin(kill_by_pattern(service, session, request)),
+        |service, _, request| Box::pin(kill_by_pattern(service, request)),
     ),
 ];
 
@@ -132,18 +132,13 @@ async fn kill(service: &Service, session: &Session, request: &Request<'_>) -> Re
     if named.is_empty() {
         named = service.sessions.matching(|key| key.owner == owner);
     }
-    kill_but_own(service, session, request, named);
+    kill_but_own(service, request, named);
     Ok(Reply::ok())
 }
 
 /// Kills sessions; the command that does it finishes, though its own session may be among them.
-fn kill_but_own(
-    service: &Service,
-    session: &Session,
-    request: &Request<'_>,
-    keys: Vec<SessionKey>,
-) {
-    let own = session.key(request);
+fn kill_but_own(service: &Service, request: &Request<'_>, keys: Vec<SessionKey>) {
+    let own = request.session();
     let (own, others): (Vec<_>, Vec<_>) = keys.into_iter().partition(|key| Some(*key) == own);
     service.kill_sessions(&others);
     service.end_sessions(&own);
@@ -163,7 +158,7 @@ fn owner_of(path: &str, document: &bson::RawDocument) -> Result<Owner> {
     Ok(Owner::of(&name))
 }
 
-async fn kill_all(service: &Service, session: &Session, request: &Request<'_>) -> Result<Reply> {
+async fn kill_all(service: &Service, request: &Request<'_>) -> Result<Reply> {
     let mut owners = Vec::new();
     for value in own_array(request)? {
         let value = value?;
@@ -178,7 +173,7 @@ async fn kill_all(service: &Service, session: &Session, request: &Request<'_>) -
     }
     let meant = |key: &SessionKey| owners.is_empty() || owners.contains(&key.owner);
     let keys = service.sessions.matching(meant);
-    kill_but_own(service, session, request, keys);
+    kill_but_own(service, request, keys);
     Ok(Reply::ok())
 }
 
@@ -195,11 +190,7 @@ struct Pattern {
     owner: Option<Owner>,
 }
 
-async fn kill_by_pattern(
-    service: &Service,
-    session: &Session,
-    request: &Request<'_>,
-) -> Result<Reply> {
+async fn kill_by_pattern(service: &Service, request: &Request<'_>) -> Result<Reply> {
     Fields::of(request, &[])?;
     let mut patterns = Vec::new();
     for value in own_array(request)? {
@@ -230,6 +221,6 @@ async fn kill_by_pattern(
     let meant =
         |key: &SessionKey| patterns.is_empty() || patterns.iter().any(|pattern| fits(key, pattern));
     let keys = service.sessions.matching(meant);
-    kill_but_own(service, session, request, keys);
+    kill_but_own(service, request, keys);
     Ok(Reply::ok())
 }

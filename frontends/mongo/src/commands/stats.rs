@@ -5,7 +5,7 @@ use tessera_core::Transaction;
 use tessera_mongo_language::error::{Code, bad_value};
 
 use crate::API;
-use crate::access::{Access, Action};
+use crate::access::{Access, Action, Need};
 use crate::collection::{Collection, Namespace};
 use crate::command::Command;
 use crate::data::Data;
@@ -35,7 +35,7 @@ pub(crate) const COMMANDS: &[Command] = &[
     Command::new(
         "dataSize",
         "Tells how many bytes documents have.",
-        Access::Authenticated,
+        Access::Decide(needs_to_measure),
         |service, session, request| Box::pin(data_size(service, session, request)),
     )
     .also(&["datasize"]),
@@ -52,6 +52,16 @@ const DATA_SIZE: &[Field] = &[
     optional("max", DOCUMENT),
     optional("estimate", BOOL_OR_NUMBER),
 ];
+fn needs_to_measure(request: &Request<'_>) -> Result<Vec<Need>> {
+    let namespace = Namespace::parse(request.argument().as_str().unwrap_or_default())?;
+    let (database, collection) = (namespace.database(), namespace.collection());
+    Ok(vec![Need::on_collection(
+        Action::Find,
+        database,
+        collection,
+    )])
+}
+
 /// How much a collection holds.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Size {

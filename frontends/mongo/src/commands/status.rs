@@ -10,7 +10,7 @@ use tessera_mongo_language::error::{Code, bad_value};
 
 use super::server::MONGODB_VERSION;
 use crate::API;
-use crate::access::{Access, Action, Need};
+use crate::access::{self, Access, Action, Need};
 use crate::command::Command;
 use crate::counters::signed;
 use crate::failure::{Failure, Result};
@@ -39,7 +39,8 @@ pub(crate) const COMMANDS: &[Command] = &[
     Command::new(
         "killOp",
         "Stops a command that runs.",
-        Access::Cluster(&[Action::Killop]),
+        // Whose command it is is known when it is found.
+        Access::Authenticated,
         |service, session, request| Box::pin(kill_op(service, session, request)),
     )
     .admin_only(),
@@ -183,24 +184,11 @@ async fn current_op(service: &Service, session: &Session, request: &Request<'_>)
             }
         }
     }
-    let may_see_all = !service.config.requires_authentication
-        || session.login.identity.as_ref().is_some_and(|identity| {
-            let need = Need::on_cluster(Action::Inprog);
-            identity
-                .granted
-                .privileges
-                .iter()
-                .any(|privilege| privilege.allows(&need))
-        });
+    let may_see_all = session.may(|user| user.may(&Need::on_cluster(Action::Inprog)));
     if !own && !may_see_all {
-        let message = "not authorized on admin to execute command currentOp";
-        return Err(Failure::new(Code::UNAUTHORIZED, message));
+        return Err(access::refused(request));
     }
-    let user = session
-        .login
-        .identity
-        .as_ref()
-        .map(|identity| identity.name.to_string());
+    let user = session.user();
     let mut running = operations(service, all);
     if !own {
         // Rebuilds go on by themselves, so they are nobody's.
@@ -236,6 +224,9 @@ pub(crate) fn operations(service: &Service, all: bool) -> Vec<(Option<String>, D
         .collect()
 }
 
+/// Fields of commands that nobody is shown: passwords, and what logins are made of.
+const SECRETS: [&str; 4] = ["pwd", "payload", "key", "speculativeAuthenticate"];
+
 fn operation(seen: &Seen) -> Document {
     let place = &seen.place;
     let mut shown = doc! {
@@ -268,7 +259,12 @@ fn operation(seen: &Seen) -> Document {
     let Some(running) = &seen.running else {
         return shown;
     };
-    let body = Document::from_reader(running.body.as_ref()).unwrap_or_default();
+    let mut body = Document::from_reader(running.body.as_ref()).unwrap_or_default();
+    for secret in SECRETS {
+        if let Some(value) = body.get_mut(secret) {
+            *value = Bson::from("xxx");
+        }
+    }
     let collection = body
         .values()
         .next()
@@ -304,7 +300,7 @@ fn kind(command: &str) -> &'static str {
     }
 }
 
-async fn kill_op(service: &Service, _: &mut Session, request: &Request<'_>) -> Result<Reply> {
+async fn kill_op(service: &Service, session: &mut Session, request: &Request<'_>) -> Result<Reply> {
     let Some(value) = request.body.get("op")? else {
         let message = "Did not provide \"op\" field";
         return Err(Failure::new(Code::NO_SUCH_KEY, message));
@@ -320,9 +316,26 @@ async fn kill_op(service: &Service, _: &mut Session, request: &Request<'_>) -> R
         // Known by number alone.
         return Err(Failure::new(Code(26_823), message));
     }
+    let number = u32::try_from(number).unwrap_or(0);
+    let may_kill_any = session.may(|user| user.may(&Need::on_cluster(Action::Killop)));
+    if !may_kill_any && !is_own(service, session, number) {
+        return Err(access::refused(request));
+    }
     // Whether there was one is not said: it may have ended meanwhile.
-    let _found = u32::try_from(number).is_ok_and(|number| service.connections.kill(number));
+    let _found = service.connections.kill(number);
     Ok(doc! { "info": "attempting to kill op" }.into())
+}
+
+/// Whether a command that runs is the user's own.
+fn is_own(service: &Service, session: &Session, number: u32) -> bool {
+    let user = session.user();
+    let runs = |seen: &Seen| {
+        seen.running
+            .as_ref()
+            .is_some_and(|running| running.id == number)
+    };
+    let seen = service.connections.all().into_iter().find(runs);
+    user.is_some() && seen.is_some_and(|seen| seen.user == user)
 }
 
 async fn top(service: &Service, _: &mut Session, _: &Request<'_>) -> Result<Reply> {

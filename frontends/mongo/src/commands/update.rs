@@ -6,7 +6,7 @@ use bson::{Bson, Document, RawBsonRef, RawDocument, doc};
 use tessera_mongo_language::error::{Code, Error, failed_to_parse};
 use tessera_mongo_language::update::Update;
 
-use crate::access::{Access, Action};
+use crate::access::{Access, Action, Need, writing};
 use crate::collection::{Collection, Namespace};
 use crate::command::Command;
 use crate::commands::asked;
@@ -30,7 +30,7 @@ pub(crate) const COMMANDS: &[Command] = &[
     Command::new(
         "update",
         "Changes documents.",
-        Access::Collection(&[Action::Update]),
+        Access::Decide(needs_to_update),
         |service, session, request| Box::pin(update(service, session, request)),
     )
     .in_transactions()
@@ -97,6 +97,15 @@ const DELETE_STATEMENT: &[Field] = &[
     optional("hint", ANY),
     optional("sampleId", ANY),
 ];
+
+/// An update that may insert needs that right as well.
+fn needs_to_update(request: &Request<'_>) -> Result<Vec<Need>> {
+    let sent = request.documents("updates")?.unwrap_or_default();
+    match sent.iter().any(|statement| writing::upserts(statement)) {
+        true => writing::needs(request, &[Action::Update, Action::Insert]),
+        false => writing::needs(request, &[Action::Update]),
+    }
+}
 
 async fn update(service: &Service, session: &mut Session, request: &Request<'_>) -> Result<Reply> {
     let namespace = Namespace::new(request.database, request.collection()?)?;

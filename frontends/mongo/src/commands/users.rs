@@ -9,8 +9,9 @@ use tessera_mongo_language::filter::Filter;
 
 use crate::access::privilege::Privilege;
 use crate::access::{Access, Action, Need};
+use crate::auth::login::Identity;
 use crate::auth::scram::{Credential, MECHANISMS, Mechanism};
-use crate::auth::{Name, User};
+use crate::auth::{Name, User, restriction};
 use crate::command::Command;
 use crate::commands::asked;
 use crate::failure::{Failure, Result};
@@ -33,7 +34,7 @@ pub(crate) const COMMANDS: &[Command] = &[
     Command::new(
         "updateUser",
         "Changes a user.",
-        Access::Decide(needs_to_update),
+        Access::Judge(may_update),
         |service, session, request| Box::pin(update(service, session, request)),
     )
     .writes(),
@@ -68,7 +69,7 @@ pub(crate) const COMMANDS: &[Command] = &[
     Command::new(
         "usersInfo",
         "Shows users.",
-        Access::Database(&[Action::ViewUser]),
+        Access::Judge(may_show),
         |service, session, request| Box::pin(show(service, session, request)),
     ),
 ];
@@ -98,29 +99,70 @@ pub(super) fn needs_of_roles(request: &Request<'_>, action: Action) -> Result<Ve
     Ok(roles.iter().map(need).collect())
 }
 
+/// Restricting where a user or role may log in from is a right of its own.
+pub(super) fn needs_of_restrictions(request: &Request<'_>) -> Result<Option<Need>> {
+    let given = request.body.get("authenticationRestrictions")?;
+    let action = Action::SetAuthenticationRestriction;
+    Ok(given.map(|_| Need::on_database(action, request.database)))
+}
+
 fn needs_to_create(request: &Request<'_>) -> Result<Vec<Need>> {
     let mut needs = needs_of_roles(request, Action::GrantRole)?;
     needs.push(Need::on_database(Action::CreateUser, request.database));
+    needs.extend(needs_of_restrictions(request)?);
     Ok(needs)
 }
 
-fn needs_to_update(request: &Request<'_>) -> Result<Vec<Need>> {
-    const FIELDS: &[(&str, Action)] = &[
-        ("pwd", Action::ChangePassword),
-        ("customData", Action::ChangeCustomData),
-        ("roles", Action::RevokeRole),
+/// Each field of a user is changed by a right of its own. What a user may change of themselves, if
+/// their roles say so, is what they log in with and their own data.
+fn may_update(request: &Request<'_>, user: &Identity) -> Result<bool> {
+    const FIELDS: &[(&str, Action, Action)] = &[
+        ("pwd", Action::ChangePassword, Action::ChangeOwnPassword),
         (
-            "authenticationRestrictions",
-            Action::SetAuthenticationRestriction,
+            "mechanisms",
+            Action::ChangePassword,
+            Action::ChangeOwnPassword,
+        ),
+        (
+            "digestPassword",
+            Action::ChangePassword,
+            Action::ChangeOwnPassword,
+        ),
+        (
+            "customData",
+            Action::ChangeCustomData,
+            Action::ChangeOwnCustomData,
         ),
     ];
-    let mut needs = needs_of_roles(request, Action::GrantRole)?;
-    for (field, action) in FIELDS {
-        if request.body.get(field)?.is_some() {
-            needs.push(Need::on_database(*action, request.database));
+    let database = request.database;
+    let is_own = user.name == named(request, "User")?;
+    let may = |action| user.may(&Need::on_database(action, database));
+    for (field, action, of_own) in FIELDS {
+        let given = request.body.get(field)?.is_some();
+        if given && !may(*action) && !(is_own && may(*of_own)) {
+            return Ok(false);
         }
     }
-    Ok(needs)
+    let mut needs = needs_of_roles(request, Action::GrantRole)?;
+    if request.body.get("roles")?.is_some() {
+        // Nobody can say beforehand which roles the user loses.
+        needs.push(Need::on_any_database(Action::RevokeRole));
+    }
+    needs.extend(needs_of_restrictions(request)?);
+    Ok(needs.iter().all(|need| user.may(need)))
+}
+
+/// Everybody may see themselves, but not what their password is checked against.
+fn may_show(request: &Request<'_>, user: &Identity) -> Result<bool> {
+    let with_credentials = request.is_on("showCredentials");
+    let may = |database: &str| user.may(&Need::on_database(Action::ViewUser, database));
+    Ok(match wanted(request)? {
+        Wanted::OfDatabase => may(request.database),
+        Wanted::Everywhere => user.may(&Need::on_cluster(Action::ViewUser)),
+        Wanted::Named(names) => names
+            .iter()
+            .all(|name| (*name == user.name && !with_credentials) || may(&name.database)),
+    })
 }
 
 /// The user or role that a command names as its own field.
@@ -180,13 +222,6 @@ fn mechanisms(fields: &Fields<'_>) -> Result<Vec<Mechanism>> {
     Ok(mechanisms)
 }
 
-fn restrictions(fields: &Fields<'_>) -> Result<Option<Vec<Bson>>> {
-    let Some(restrictions) = fields.array("authenticationRestrictions") else {
-        return Ok(None);
-    };
-    Ok(Some(Vec::try_from(restrictions)?))
-}
-
 async fn create(service: &Service, _: &mut Session, request: &Request<'_>) -> Result<Reply> {
     let fields = Fields::of(request, USER)?;
     let name = named(request, "User")?;
@@ -212,7 +247,8 @@ async fn create(service: &Service, _: &mut Session, request: &Request<'_>) -> Re
             .document("customData")
             .map(Document::try_from)
             .transpose()?,
-        restrictions: restrictions(&fields)?.unwrap_or_default(),
+        restrictions: restriction::read(fields.array("authenticationRestrictions"))?
+            .unwrap_or_default(),
         name: name.clone(),
     };
     let make = |old: Option<User>| match old {
@@ -250,7 +286,7 @@ async fn update(service: &Service, _: &mut Session, request: &Request<'_>) -> Re
         .document("customData")
         .map(Document::try_from)
         .transpose()?;
-    let restrictions = restrictions(&fields)?;
+    let restrictions = restriction::read(fields.array("authenticationRestrictions"))?;
     let fewer = match fields.get("mechanisms") {
         Some(_) if new_credentials.is_none() => Some(mechanisms(&fields)?),
         _ => None,

@@ -9,6 +9,8 @@ use tessera_mongo_language::error::Code;
 use tessera_mongo_language::path::Path;
 use tessera_mongo_language::pipeline::{self, Pipeline};
 
+use crate::access::pipeline::Over;
+use crate::access::{self, Action};
 use crate::aggregate::environment::{Environment, Handle, Within};
 use crate::aggregate::{Aggregation, rules};
 use crate::commands::count::Distinct;
@@ -76,12 +78,15 @@ fn too_deep(namespace: &Namespace) -> Failure {
     Failure::new(Code::VIEW_DEPTH_LIMIT_EXCEEDED, message)
 }
 
-/// Checks a view before it is made.
+/// Checks a view before it is made: that it can be read, and that it shows its maker nothing that
+/// they may not read without it.
 pub(crate) async fn check_new(
-    service: &Service,
+    session: &Session,
+    request: &Request<'_>,
     namespace: &Namespace,
     view: &Collection,
 ) -> Result<()> {
+    let service = &session.service();
     let Some(definition) = &view.view else {
         return Ok(());
     };
@@ -101,6 +106,22 @@ pub(crate) async fn check_new(
     }
     let below = namespace.sibling(&definition.on);
     Namespace::new(below.database(), below.collection())?;
+    session.require(request, |user| {
+        // Who cannot read the view may make it of anything.
+        if !user.may_all(
+            &[Action::Find],
+            namespace.database(),
+            namespace.collection(),
+        ) {
+            return Vec::new();
+        }
+        let over = Over {
+            database: below.database(),
+            collection: Some(below.collection()),
+            bypasses_validation: false,
+        };
+        access::pipeline::needs(&pipeline, &over, user)
+    })?;
     let mut transaction = service.store.begin().await?;
     let mut current = below;
     for _ in 0..MAX_DEPTH {
@@ -136,6 +157,7 @@ fn through(
     Ok(Aggregation {
         namespace: Some(target.namespace.clone()),
         stages: stages.into_iter().map(Bson::Document).collect(),
+        pipeline: None,
         context: asked::context(service, collation, definitions)?,
         hint: asked::hint(fields.get("hint"))?,
         allow_disk_use: true,
@@ -182,7 +204,7 @@ async fn collect(
     let lent = scope.lend(&service.data).await?;
     let at = (request.database, aggregation.namespace.clone());
     let within = Within::of(scope, lent.clone());
-    let environment = Arc::new(Environment::new(&service, at, false, within));
+    let environment = Arc::new(Environment::new(session, at, false, within));
     let handle = Handle(Arc::clone(&environment));
     let found = async { Ok(pipeline::collect(aggregation.open(&handle).await?).await?) };
     let found = found.await;

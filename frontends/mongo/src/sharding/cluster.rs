@@ -3,7 +3,8 @@
 use bson::{Bson, Document, doc};
 use tessera_mongo_language::error::Code;
 
-use crate::access::{Access, Action};
+use crate::access::{Access, Action, Need};
+use crate::auth::login::Identity;
 use crate::collection::Namespace;
 use crate::command::Command;
 use crate::failure::{Failure, Result};
@@ -11,6 +12,7 @@ use crate::fields::{ANY, DOCUMENT, Field, Fields, optional};
 use crate::reply::Reply;
 use crate::request::Request;
 use crate::service::Service;
+use crate::sharding::collections::needs;
 use crate::sharding::config;
 use crate::sharding::layout::{Layout, address, object_id, shards};
 use crate::sharding::rows;
@@ -33,7 +35,7 @@ pub(crate) const COMMANDS: &[Command] = &[
     Command::new(
         "getShardVersion",
         "Tells the version of a collection's chunks.",
-        Access::Cluster(&[Action::GetShardVersion]),
+        Access::Decide(|request| needs(request, Action::GetShardVersion)),
         |service, _, request| Box::pin(shard_version(service, request)),
     ),
     Command::new(
@@ -45,65 +47,99 @@ pub(crate) const COMMANDS: &[Command] = &[
     Command::new(
         "balancerStatus",
         "Tells what the balancer does.",
-        Access::Cluster(&[Action::ListShards]),
+        Access::Decide(|_| Ok(vec![on_settings(Action::Find)])),
         |service, _, _| Box::pin(balancer_status(service)),
     )
     .admin_only(),
     Command::new(
         "balancerStart",
         "Lets the balancer work.",
-        Access::Cluster(&[Action::MoveChunk]),
+        Access::Decide(|_| Ok(vec![on_settings(Action::Update)])),
         |service, _, _| Box::pin(set_balancer(service, "full")),
     )
     .admin_only(),
     Command::new(
         "balancerStop",
         "Stops the balancer.",
-        Access::Cluster(&[Action::MoveChunk]),
+        Access::Decide(|_| Ok(vec![on_settings(Action::Update)])),
         |service, _, _| Box::pin(set_balancer(service, "off")),
     )
     .admin_only(),
     Command::new(
         "balancerCollectionStatus",
         "Tells whether the chunks of a collection are balanced.",
-        Access::Cluster(&[Action::ListShards]),
+        Access::Decide(|request| needs(request, Action::EnableSharding)),
         |service, _, request| Box::pin(balancer_collection_status(service, request)),
     )
     .admin_only(),
-    managed("addShard", "Adds a shard, which the server does by itself."),
+    managed(
+        "addShard",
+        "Adds a shard, which the server does by itself.",
+        Access::Cluster(&[Action::AddShard]),
+    ),
     managed(
         "removeShard",
         "Removes a shard, which the server does by itself.",
+        Access::Cluster(&[Action::RemoveShard]),
     ),
     managed(
         "movePrimary",
         "Moves what is not sharded, which has one place alone.",
+        Access::Decide(|request| {
+            let database = request.argument().as_str().unwrap_or_default();
+            Ok(vec![Need::on_database(Action::MoveChunk, database)])
+        }),
     ),
-    managed("moveChunk", "Moves a chunk, which has one place alone."),
-    managed("moveRange", "Moves a range, which has one place alone."),
+    managed(
+        "moveChunk",
+        "Moves a chunk, which has one place alone.",
+        Access::Decide(|request| needs(request, Action::MoveChunk)),
+    ),
+    managed(
+        "moveRange",
+        "Moves a range, which has one place alone.",
+        Access::Decide(|request| needs(request, Action::MoveChunk)),
+    ),
     managed(
         "addShardToZone",
         "Adds a shard to a zone, of which there are none.",
+        Access::Judge(may_zone),
     ),
     managed(
         "removeShardFromZone",
         "Removes a shard from a zone, of which there are none.",
+        Access::Judge(may_zone),
     ),
     managed(
         "updateZoneKeyRange",
         "Gives a range to a zone, of which there are none.",
+        Access::Judge(may_zone),
     ),
 ];
 
+/// An action on the collection that tells the balancer what to do.
+fn on_settings(action: Action) -> Need {
+    Need::on_collection(action, config::DATABASE, "settings")
+}
+
 /// A command about what the server arranges by itself: it is known, and politely refused.
-const fn managed(name: &'static str, help: &'static str) -> Command {
-    Command::new(
-        name,
-        help,
-        Access::Cluster(&[Action::MoveChunk]),
-        |_, _, request| Box::pin(refuse(request)),
-    )
+const fn managed(name: &'static str, help: &'static str, access: Access) -> Command {
+    Command::new(name, help, access, |_, _, request| {
+        Box::pin(refuse(request))
+    })
     .admin_only()
+}
+
+/// Zones are for who may shard, or may write where zones are kept.
+fn may_zone(_: &Request<'_>, user: &Identity) -> Result<bool> {
+    let database = config::DATABASE;
+    Ok(user.may(&Need::on_cluster(Action::EnableSharding))
+        || user.may_all(&[Action::Find, Action::Update], database, "shards")
+            && user.may_all(
+                &[Action::Find, Action::Update, Action::Remove],
+                database,
+                "tags",
+            ))
 }
 
 async fn refuse(request: &Request<'_>) -> Result<Reply> {

@@ -7,7 +7,7 @@ use tessera_core::name::ContainerName;
 use tessera_mongo_language::error::Code;
 
 use crate::API;
-use crate::access::{Access, Action};
+use crate::access::{Access, Action, Need};
 use crate::collection::{Collection, Namespace};
 use crate::command::Command;
 use crate::failure::Result;
@@ -21,9 +21,19 @@ use crate::sharding::check_unique_index;
 pub(crate) const COMMANDS: &[Command] = &[Command::new(
     "checkMetadataConsistency",
     "Tells whether what is stored of collections fits together.",
-    Access::Database(&[Action::ListCollections]),
+    Access::Decide(needs),
     |service, _, request| Box::pin(check(service, request)),
 )];
+
+/// On what is looked through: a collection, a database, or all.
+fn needs(request: &Request<'_>) -> Result<Vec<Need>> {
+    let (action, database) = (Action::CheckMetadataConsistency, request.database);
+    Ok(vec![match request.argument() {
+        RawBsonRef::String(name) => Need::on_collection(action, database, name),
+        _ if database == "admin" => Need::on_cluster(action),
+        _ => Need::on_database(action, database),
+    }])
+}
 
 const FIELDS: &[Field] = &[optional("cursor", DOCUMENT), optional("checkIndexes", BOOL)];
 

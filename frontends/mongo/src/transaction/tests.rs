@@ -278,7 +278,10 @@ async fn the_end_of_a_session_and_its_next_number_end_what_it_has_open() {
     let mut client = filled().await;
     let mut speaker = Speaker::new(client.another(), 1);
     speaker.start(set(1, 7)).await;
-    let session = crate::logical::SessionId([1; 16]);
+    let session = crate::logical::SessionKey {
+        id: crate::logical::SessionId([1; 16]),
+        owner: crate::logical::Owner::nobody(),
+    };
     client.service.data.end_session(session);
     client.run("db", set(1, 8)).await;
     assert_eq!(code(&speaker.end("commitTransaction").await), 251);

@@ -17,7 +17,7 @@ use tessera_mongo_language::error::{Code, Error};
 use crate::data::Data;
 use crate::execute::decode;
 use crate::failure::{Failure, Result};
-use crate::logical::SessionId;
+use crate::logical::SessionKey;
 use crate::request::Request;
 
 /// The API under which the server keeps what no client sees.
@@ -30,7 +30,7 @@ const EXPIRY_STEP_MS: u64 = 30 * 60 * 1_000;
 /// A numbered command of a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Numbered {
-    pub(crate) session: SessionId,
+    pub(crate) session: SessionKey,
     pub(crate) number: i64,
 }
 
@@ -41,7 +41,7 @@ impl Numbered {
             return None;
         }
         Some(Self {
-            session: request.generic.session?,
+            session: request.session()?,
             number: request.generic.transaction_number?,
         })
     }
@@ -214,8 +214,8 @@ fn statements(record: &Document) -> BTreeMap<i32, Document> {
     all.filter_map(one).collect()
 }
 
-fn locator(session: SessionId) -> Locator {
-    Locator::murmur3(session.0.to_vec(), Vec::new())
+fn locator(session: SessionKey) -> Locator {
+    Locator::murmur3(session.to_bytes(), Vec::new())
 }
 
 fn name() -> ContainerName {

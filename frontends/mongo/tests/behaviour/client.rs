@@ -204,6 +204,15 @@ impl Client {
         reply.message().1
     }
 
+    /// Runs a command whose bytes are given, which may be no proper document.
+    pub(crate) async fn run_bytes(&mut self, document: &[u8]) -> Document {
+        self.last_id += 1;
+        let body = [&[0; 5], document].concat();
+        let sent = packet(self.last_id, MESSAGE, &body);
+        self.send(&sent).await;
+        self.receive().await.expect("a reply").message().1
+    }
+
     /// Runs a command that must succeed.
     pub(crate) async fn must(&mut self, database: &str, command: Document) -> Document {
         let reply = self.run(database, command.clone()).await;

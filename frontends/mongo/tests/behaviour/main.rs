@@ -8,6 +8,7 @@ mod failing;
 mod indexes;
 mod login;
 mod operations;
+mod privileges;
 mod seeds;
 mod sessions;
 mod snapshots;

@@ -273,3 +273,47 @@ async fn users_of_the_settings_stay() {
         .await;
     assert_eq!(dropped.get_i64("n").unwrap(), 1);
 }
+
+#[tokio::test]
+async fn users_log_in_from_where_they_and_their_roles_may() {
+    let service = Service::guarded().await;
+    let mut root = root(&service).await;
+    let from = |range: &str| vec![Bson::from(doc! { "clientSource": [range] })];
+    let role = doc! {
+        "createRole": "inside", "privileges": [], "roles": [],
+        "authenticationRestrictions": from("10.0.0.0/8"),
+    };
+    root.must("admin", role).await;
+    for (name, roles, restrictions) in [
+        ("here", vec![], from("127.0.0.1")),
+        ("there", vec![], from("10.0.0.0/8")),
+        ("by role", vec![Bson::from("inside")], vec![]),
+        ("both", vec![Bson::from("inside")], from("127.0.0.1")),
+        ("anywhere", vec![], vec![]),
+    ] {
+        let mut create = user(name, roles);
+        create.insert("authenticationRestrictions", restrictions);
+        root.must("admin", create).await;
+    }
+    for (name, near, far) in [
+        ("here", true, false),
+        ("there", false, true),
+        ("by role", false, true),
+        ("both", false, false),
+        ("anywhere", true, true),
+    ] {
+        for (address, expected) in [("127.0.0.1:5", near), ("10.1.2.3:5", far)] {
+            let mut client = service.connect_from(address);
+            let found = log_in(&mut client, SHA_256, "admin", (name, "pw")).await;
+            let expected = if expected { Ok(()) } else { Err(18) };
+            assert_eq!(found, expected, "{name} {address}");
+        }
+    }
+    let mut anywhere = connect_as(&service, "admin", ("anywhere", "pw")).await;
+    let narrow =
+        doc! { "updateUser": "anywhere", "authenticationRestrictions": from("10.0.0.0/8") };
+    root.must("admin", narrow).await;
+    assert_eq!(anywhere.code(doc! { "startSession": 1 }).await, 13);
+    let wrong = doc! { "updateUser": "here", "authenticationRestrictions": from("everywhere") };
+    assert_eq!(root.code(wrong).await, 2);
+}

@@ -6,7 +6,7 @@ use std::pin::Pin;
 use bson::Document;
 
 use super::Pipeline;
-use super::stage::SystemStage;
+use super::system::SystemStage;
 use super::write::{Merge, Out};
 use crate::error::Result;
 

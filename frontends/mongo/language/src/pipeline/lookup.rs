@@ -7,7 +7,7 @@ use bson::{Bson, Document, doc};
 use super::environment::{BoxFuture, Environment, Namespace, Source, collect};
 use super::fields::{known, text, wrong_type};
 use super::stage::{Place, Stage};
-use super::{Pipeline, StageContext, pace, path};
+use super::{Pipeline, StageContext, Touch, pace, path};
 use crate::error::Result;
 use crate::expression::path_components as components;
 use crate::expression::variables::validate_bound_name;
@@ -28,6 +28,8 @@ pub struct Lookup {
     fields: Option<(Path, String)>,
     variables: Vec<(String, Expression)>,
     stages: Vec<Bson>,
+    /// What the stages touch.
+    touches: Vec<Touch>,
     /// Depth and place for parsing the stages again, with other variables.
     depth: usize,
 }
@@ -88,21 +90,22 @@ pub(super) fn parse(argument: &Bson, at: &StageContext<'_>) -> Result<Vec<Stage>
         );
     }
     let stages = stages.unwrap_or_default();
-    let lookup = Lookup {
+    // Parsed now for its errors, and for what it touches; the values of variables are known only
+    // for each document.
+    let mut context = at.context.clone();
+    for (name, _) in &variables {
+        context.variables.set(name, None);
+    }
+    let inner = at.inner_with(&stages, Place::Lookup, &context)?;
+    Ok(vec![Stage::Lookup(Lookup {
         namespace,
         output,
         fields,
         variables,
+        touches: inner.touches(),
         stages,
         depth: at.depth,
-    };
-    // Parsed now for its errors; the values of variables are known only for each document.
-    let mut context = at.context.clone();
-    for (name, _) in &lookup.variables {
-        context.variables.set(name, None);
-    }
-    at.inner_with(&lookup.stages, Place::Lookup, &context)?;
-    Ok(vec![Stage::Lookup(lookup)])
+    })])
 }
 
 fn parse_from(from: Option<&Bson>, stages: Option<&[Bson]>) -> Result<Option<Namespace>> {
@@ -162,6 +165,11 @@ fn parse_let(options: &Document, at: &StageContext<'_>) -> Result<Vec<(String, E
 }
 
 impl Lookup {
+    /// What the pipeline within touches.
+    pub(super) fn touches(&self) -> &[Touch] {
+        &self.touches
+    }
+
     /// Whether the answer is the same for each document.
     fn is_constant(&self) -> bool {
         self.fields.is_none() && self.variables.is_empty()

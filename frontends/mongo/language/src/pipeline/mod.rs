@@ -21,6 +21,7 @@ pub mod stage;
 mod step;
 mod streaming;
 mod system;
+mod touch;
 mod transform;
 mod union;
 mod window;
@@ -40,8 +41,10 @@ pub use graph::GraphLookup;
 pub use group::Group;
 pub use lookup::Lookup;
 pub use sort::Sort;
-pub use stage::{Place, Stage, SystemStage};
+pub use stage::{Place, Stage};
 pub use streaming::Unwind;
+pub use system::{Asked, SystemStage};
+pub use touch::Touch;
 pub use transform::Transform;
 pub use union::Union;
 pub use window::SetWindowFields;
@@ -175,11 +178,6 @@ impl Pipeline {
         self.stages
             .last()
             .filter(|stage| matches!(stage, Stage::Out(_) | Stage::Merge(_)))
-    }
-
-    /// Every collection that the pipeline reads besides its own.
-    pub fn reads(&self) -> Vec<&Namespace> {
-        self.stages.iter().flat_map(Stage::reads).collect()
     }
 
     /// Runs the stages over documents. A pipeline with a source of its own leaves the given one

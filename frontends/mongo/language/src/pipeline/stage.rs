@@ -6,7 +6,7 @@ use bson::{Bson, Document};
 
 use super::bucket::{self, BucketAuto, Bucketing};
 use super::densify::{self, Densify, Densifying};
-use super::environment::{Namespace, Source};
+use super::environment::Source;
 use super::facet::{self, Faceting};
 use super::fill;
 use super::graph::{self, GraphLookup, Search, Searching};
@@ -18,7 +18,7 @@ use super::streaming::{
     self, Change, Changing, Counting, Limiting, Matching, OwnDocuments, Redacting, Sampling,
     Skipping, Unwind,
 };
-use super::system::Asking;
+use super::system::{self, Asked, Asking, SystemStage};
 use super::transform::{self, Transform};
 use super::union::{self, Union, Uniting};
 use super::window::{self, SetWindowFields, Windowing};
@@ -77,15 +77,6 @@ pub enum Stage {
     Merge(Box<Merge>),
     /// Begins with what only the server knows.
     System(SystemStage),
-}
-
-/// A stage that the server answers: its name and what it was given.
-#[derive(Clone, Debug, PartialEq)]
-pub struct SystemStage {
-    /// With its dollar sign.
-    pub name: &'static str,
-    /// As it was written.
-    pub argument: Bson,
 }
 
 /// Where a pipeline stands, which decides what stages it may have.
@@ -164,60 +155,74 @@ const ROWS: &[Row] = &[
     row("$bucket", bucket::parse_bucket),
     row("$bucketAuto", bucket::parse_bucket_auto),
     first("$changeStream", |argument, _| {
-        system("$changeStream", argument)
+        system::parse(Asked::ChangeStream, argument)
     }),
-    first("$collStats", |argument, _| system("$collStats", argument)),
+    first("$collStats", |argument, _| {
+        system::parse(Asked::CollStats, argument)
+    }),
     row("$count", streaming::parse_count),
-    first("$currentOp", |argument, _| system("$currentOp", argument)),
+    first("$currentOp", |argument, _| {
+        system::parse(Asked::CurrentOp, argument)
+    }),
     row("$densify", densify::parse),
     first("$documents", streaming::parse_documents),
     row("$facet", facet::parse),
     row("$fill", fill::parse),
-    first("$geoNear", |argument, _| system("$geoNear", argument)),
+    first("$geoNear", |argument, _| {
+        system::parse(Asked::GeoNear, argument)
+    }),
     row("$graphLookup", graph::parse),
     row("$group", group::parse),
-    first("$indexStats", |argument, _| system("$indexStats", argument)),
+    first("$indexStats", |argument, _| {
+        system::parse(Asked::IndexStats, argument)
+    }),
     row("$limit", streaming::parse_limit),
     first("$listCatalog", |argument, _| {
-        system("$listCatalog", argument)
+        system::parse(Asked::ListCatalog, argument)
     }),
     first("$listClusterCatalog", |argument, _| {
-        system("$listClusterCatalog", argument)
+        system::parse(Asked::ListClusterCatalog, argument)
     }),
     first("$listLocalSessions", |argument, _| {
-        system("$listLocalSessions", argument)
+        system::parse(Asked::ListLocalSessions, argument)
     }),
     first("$listSampledQueries", |argument, _| {
-        system("$listSampledQueries", argument)
+        system::parse(Asked::ListSampledQueries, argument)
     }),
     first("$listSearchIndexes", |argument, _| {
-        system("$listSearchIndexes", argument)
+        system::parse(Asked::ListSearchIndexes, argument)
     }),
     first("$listSessions", |argument, _| {
-        system("$listSessions", argument)
+        system::parse(Asked::ListSessions, argument)
     }),
     row("$lookup", lookup::parse),
     row("$match", streaming::parse_match),
     last("$merge", write::parse_merge),
     last("$out", write::parse_out),
     first("$planCacheStats", |argument, _| {
-        system("$planCacheStats", argument)
+        system::parse(Asked::PlanCacheStats, argument)
     }),
     updating("$project", transform::parse_project),
     first("$querySettings", |argument, _| {
-        system("$querySettings", argument)
+        system::parse(Asked::QuerySettings, argument)
     }),
-    first("$queryStats", |argument, _| system("$queryStats", argument)),
+    first("$queryStats", |argument, _| {
+        system::parse(Asked::QueryStats, argument)
+    }),
     row("$redact", streaming::parse_redact),
     updating("$replaceRoot", streaming::parse_replace_root),
     updating("$replaceWith", streaming::parse_replace_with),
     row("$sample", streaming::parse_sample),
-    first("$search", |argument, _| system("$search", argument)),
-    first("$searchMeta", |argument, _| system("$searchMeta", argument)),
+    first("$search", |argument, _| {
+        system::parse(Asked::Search, argument)
+    }),
+    first("$searchMeta", |argument, _| {
+        system::parse(Asked::SearchMeta, argument)
+    }),
     updating("$set", transform::parse_add_fields),
     row("$setWindowFields", window::parse),
     first("$shardedDataDistribution", |argument, _| {
-        system("$shardedDataDistribution", argument)
+        system::parse(Asked::ShardedDataDistribution, argument)
     }),
     row("$skip", streaming::parse_skip),
     row("$sort", sort::parse),
@@ -226,16 +231,9 @@ const ROWS: &[Row] = &[
     updating("$unset", transform::parse_unset),
     row("$unwind", streaming::parse_unwind),
     first("$vectorSearch", |argument, _| {
-        system("$vectorSearch", argument)
+        system::parse(Asked::VectorSearch, argument)
     }),
 ];
-
-fn system(name: &'static str, argument: &Bson) -> Result<Vec<Stage>> {
-    Ok(vec![Stage::System(SystemStage {
-        name,
-        argument: argument.clone(),
-    })])
-}
 
 /// The names of all stages.
 pub fn names() -> impl Iterator<Item = &'static str> {
@@ -260,6 +258,18 @@ pub(super) fn read(stage: &Bson) -> Result<(&'static Row, &Bson)> {
     }
 }
 
+/// Stages that tell of the server as a whole, so that no collection can be before them.
+const OF_SERVER: &[&str] = &[
+    "$currentOp",
+    "$listClusterCatalog",
+    "$listLocalSessions",
+    "$listSampledQueries",
+    "$listSessions",
+    "$querySettings",
+    "$queryStats",
+    "$shardedDataDistribution",
+];
+
 impl Row {
     /// Refuses a stage where it may not stand.
     pub(super) fn check(
@@ -271,7 +281,7 @@ impl Row {
         let name = self.name;
         let writes = self.position == Position::Last;
         let is_source = self.position == Position::First && name != "$documents";
-        let of_server = matches!(name, "$currentOp" | "$listSessions" | "$listLocalSessions");
+        let of_server = OF_SERVER.contains(&name);
         match at.place {
             Place::Update if !self.in_update => {
                 return fail(
@@ -295,10 +305,10 @@ impl Row {
                     "$changeStream is only valid at the start of a pipeline",
                 );
             }
-            Place::Lookup | Place::Facet if of_server && name != "$currentOp" => {
+            Place::Lookup | Place::Union | Place::Facet if of_server && name != "$currentOp" => {
                 return fail(73, format!("{name} cannot be run against a collection"));
             }
-            Place::Lookup if of_server => {
+            Place::Lookup | Place::Union if of_server => {
                 return fail(
                     73,
                     format!("{name} must be run against the 'admin' database"),
@@ -333,21 +343,6 @@ impl Row {
 }
 
 impl Stage {
-    /// Every collection that the stage reads.
-    pub(super) fn reads(&self) -> Vec<&Namespace> {
-        match self {
-            Self::Lookup(lookup) => lookup.namespace.iter().collect(),
-            Self::GraphLookup(graph) => vec![&graph.namespace],
-            Self::UnionWith(union) => union
-                .namespace
-                .iter()
-                .chain(union.pipeline.reads())
-                .collect(),
-            Self::Facet(facets) => facets.iter().flat_map(|(_, inner)| inner.reads()).collect(),
-            _ => Vec::new(),
-        }
-    }
-
     /// What the stage makes of one document, for those that updates may have.
     pub(super) fn apply(&self, document: Document, variables: &Variables) -> Result<Document> {
         match self {

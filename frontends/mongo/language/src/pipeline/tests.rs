@@ -51,7 +51,8 @@ impl Environment for Shared {
     }
 
     fn system<'a>(&'a self, stage: &'a SystemStage) -> BoxFuture<'a, Result<Box<dyn Source>>> {
-        let answer: Box<dyn Source> = Box::new(Documents::new(vec![doc! { "stage": stage.name }]));
+        let answer: Box<dyn Source> =
+            Box::new(Documents::new(vec![doc! { "stage": stage.asked.name() }]));
         Box::pin(async move { Ok(answer) })
     }
 

@@ -255,6 +255,6 @@ fn shows_its_stages() {
         [Stage::Match(_), Stage::Sort(_), ..]
     ));
     assert!(matches!(pipeline.writes(), Some(Stage::Out(_))));
-    assert_eq!(pipeline.reads().len(), 1);
+    assert_eq!(pipeline.touches().len(), 2);
     assert_eq!(pipeline.without_leading(2).stages().len(), 2);
 }
