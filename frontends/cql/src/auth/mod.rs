@@ -6,6 +6,8 @@ mod authenticator;
 mod list;
 mod login;
 mod manage;
+#[cfg(test)]
+mod matrix;
 mod need;
 mod options;
 mod password;
