@@ -1,6 +1,6 @@
 //! A request in, a response out: one function for each kind of request.
 
-use crate::auth::{self, Rights};
+use crate::auth::{self, Rights, without_password};
 use crate::error::{CqlError, Result};
 use crate::execute;
 use crate::failure::Failure;
@@ -149,6 +149,7 @@ impl Job<'_> {
 
     fn parameters(&self, service: &Service) -> Vec<(String, String)> {
         let pair = |name: &str, value: String| (name.to_owned(), value);
+        let shown = |text: &str| without_password(text).into_owned();
         let of = |parameters: &Parameters<'_>| {
             let mut pairs = vec![pair(
                 "consistency_level",
@@ -163,11 +164,11 @@ impl Job<'_> {
             pairs
         };
         let (query, mut pairs) = match self {
-            Self::Query(query) => (Some(query.query.to_owned()), of(&query.parameters)),
-            Self::Prepare(prepare) => (Some(prepare.query.to_owned()), Vec::new()),
+            Self::Query(query) => (Some(shown(query.query)), of(&query.parameters)),
+            Self::Prepare(prepare) => (Some(shown(prepare.query)), Vec::new()),
             Self::Execute(execute) => {
                 let prepared = service.prepared.find(execute.id);
-                let query = prepared.map(|prepared| prepared.query.clone());
+                let query = prepared.map(|prepared| shown(&prepared.query));
                 (query, of(&execute.parameters))
             }
             Self::Batch(batch) => (None, of(&batch.parameters)),
@@ -242,13 +243,17 @@ impl Asked<'_> {
     }
 
     async fn query(&self, query: &Query<'_>, trace: &mut Option<Trace>) -> Result<Given> {
-        note(trace, || format!("Parsing {}", query.query));
+        note(trace, || {
+            format!("Parsing {}", without_password(query.query))
+        });
         let parsed = parse(query.query)?;
         self.asking(&query.parameters).run(&parsed, trace).await
     }
 
     async fn prepare(&self, prepare: &Prepare<'_>, trace: &mut Option<Trace>) -> Result<Given> {
-        note(trace, || format!("Parsing {}", prepare.query));
+        note(trace, || {
+            format!("Parsing {}", without_password(prepare.query))
+        });
         let session_keyspace = self.session.keyspace();
         let keyspace = prepare.keyspace.or(session_keyspace.as_deref());
         let mut catalog = self.service.catalog().await?;

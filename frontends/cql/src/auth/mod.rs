@@ -11,6 +11,7 @@ mod matrix;
 mod need;
 mod options;
 mod password;
+mod redact;
 mod resource;
 mod rights;
 mod role;
@@ -21,6 +22,7 @@ mod tests;
 pub(crate) use login::{log_in, warn_if_nobody_can};
 pub(crate) use manage::{Manager, grant_to_creator, revoke_from_all, run};
 pub(crate) use need::{Need, of_plan};
+pub(crate) use redact::without_password;
 pub(crate) use rights::{Permitted, Rights};
 pub(crate) use roles::Roles;
 

@@ -45,6 +45,9 @@ impl Rights {
     /// Those of a session now.
     pub(crate) async fn of(service: &Service, session: &Session) -> Result<Self> {
         let Some(user) = session.user() else {
+            if service.config.requires_authentication {
+                return Err(unauthorized("You have not logged in"));
+            }
             return Ok(Self { role: None });
         };
         let roles = service.roles.all().await?;

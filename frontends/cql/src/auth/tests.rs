@@ -2,8 +2,8 @@
 
 use crate::auth::{User, log_in};
 use crate::service::CqlConfig;
-use crate::testing::Tester;
-use crate::wire::{ResultBody, Rows};
+use crate::testing::{Client, Tester, query};
+use crate::wire::{Prepare, Request, Response, ResultBody, Rows, Version};
 
 const SETUP: &[&str] = &[
     "CREATE KEYSPACE ks WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}",
@@ -536,4 +536,40 @@ async fn roles_see_what_is_theirs() {
     bob.ok(&["LIST ALL PERMISSIONS", "LIST ROLES OF root"])
         .await;
     assert_eq!(rows(bob.ok(&["LIST ROLES"]).await.body).len(), 4);
+}
+
+#[tokio::test]
+async fn passwords_are_shown_to_nobody() {
+    let (root, _) = testers().await;
+    let mut client = Client::started(&root.service, Version::V4, None).await;
+    let response = client.ask(Request::AuthResponse(Some(b"\0root\0r"))).await;
+    assert_eq!(response, Response::AuthSuccess(None));
+    for text in [
+        "CREATE ROLE x WITH PASSWORD = 'hidden' AND LOGIN = true",
+        "alter user x with password 'hidden'",
+        "ALTER ROLE x WITH LOGIN = true AND PASSWORD = 'hidden'",
+        "CREATE ROLE y WITH PASSWORD = 'hidden' AND nothing",
+    ] {
+        client.send(1, query(text), true).await;
+        client.next().await.unwrap();
+        let prepare = Prepare {
+            query: text,
+            keyspace: None,
+        };
+        client.send(1, Request::Prepare(prepare), true).await;
+        client.next().await.unwrap();
+    }
+    let contains = |rows: &Rows, text: &str| {
+        let bytes = format!("{:?}", text.as_bytes());
+        format!("{rows:?}").contains(bytes.trim_matches(['[', ']']))
+    };
+    for table in [
+        "system.prepared_statements",
+        "system_traces.sessions",
+        "system_traces.events",
+    ] {
+        let read = rows(root.ok(&[&format!("SELECT * FROM {table}")]).await.body);
+        assert!(contains(&read, "*******"), "{table}: {read:?}");
+        assert!(!contains(&read, "hidden"), "{table}");
+    }
 }
