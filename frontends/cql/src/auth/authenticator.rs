@@ -2,11 +2,10 @@
 //!
 //! Checking a hash takes a processor's time on purpose, so it happens beside the threads that serve
 //! requests, a few at once. A login that was right once is known again by a keyed hash, so that
-//! clients that connect again do not pay for it. A refusal takes as long whoever is named: for a
-//! name without a hash the same work is done in vain, and what still differs is waited for.
+//! clients that connect again do not pay for it. A refusal takes as long whoever is named: it is the
+//! work of the costliest hash that there is, in vain if need be, and what still differs is waited for.
 
 use std::collections::{BTreeMap, HashSet};
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -24,9 +23,6 @@ const KNOWN: usize = 10_000;
 
 /// Refusals are told at multiples of this, which hides what remains of their differences.
 const STEP: Duration = Duration::from_millis(100);
-
-/// No refusal is held back for longer.
-const LONGEST: Duration = Duration::from_secs(10);
 
 /// How a login went.
 #[derive(Debug, PartialEq, Eq)]
@@ -47,8 +43,6 @@ pub(super) struct Authenticator {
     /// The passwords of roles that the settings name.
     configured: BTreeMap<String, Digest>,
     known: Mutex<HashSet<Digest>>,
-    /// How many nanoseconds a round of bcrypt took lately.
-    round_ns: AtomicU64,
 }
 
 impl Authenticator {
@@ -59,7 +53,6 @@ impl Authenticator {
             key: rand::rng().random(),
             configured: BTreeMap::new(),
             known: Mutex::default(),
-            round_ns: AtomicU64::new(0),
         };
         let digests = users.iter().map(|user| {
             let digest = authenticator.digest([&user.name, "", &user.password]);
@@ -93,11 +86,11 @@ impl Authenticator {
             return Outcome::Right { stronger: None };
         }
         let begun = Instant::now();
-        let outcome = self.verify(hashed, password).await;
+        let outcome = verify(hashed, password, costliest(roles)).await;
         drop(permit);
         match (&outcome, digest) {
             (Outcome::Right { .. }, Some(digest)) => self.learn(digest),
-            (Outcome::Right { .. } | Outcome::Wrong, _) => self.hold_back(roles, begun).await,
+            (Outcome::Right { .. } | Outcome::Wrong, _) => hold_back(begun).await,
         }
         outcome
     }
@@ -108,51 +101,6 @@ impl Authenticator {
         let password = password.to_owned();
         let hashed = tokio::task::spawn_blocking(move || password::hash(&password));
         hashed.await.ok()
-    }
-
-    /// Compares with a hash, or works in vain for as long.
-    async fn verify(&self, hashed: Option<&str>, password: &str) -> Outcome {
-        let effort = hashed.map_or(EFFORT, password::effort);
-        let (hashed, password) = (hashed.map(str::to_owned), password.to_owned());
-        let checked = tokio::task::spawn_blocking(move || {
-            let begun = Instant::now();
-            let is_right = match &hashed {
-                Some(hashed) => password::verify(&password, hashed),
-                None => {
-                    password::pretend(&password);
-                    false
-                }
-            };
-            let took = begun.elapsed();
-            let outdated = hashed.filter(|hashed| is_right && password::is_outdated(hashed));
-            let stronger = outdated.map(|_| password::hash(&password));
-            (is_right, stronger, took)
-        });
-        let Ok((is_right, stronger, took)) = checked.await else {
-            return Outcome::Wrong;
-        };
-        let nanoseconds = u64::try_from(took.as_nanos()).unwrap_or(u64::MAX);
-        if let Some(each) = nanoseconds.checked_div(effort) {
-            self.round_ns.store(each, Ordering::Relaxed);
-        }
-        match is_right {
-            true => Outcome::Right { stronger },
-            false => Outcome::Wrong,
-        }
-    }
-
-    /// Waits until a refusal would have come of the costliest hash that there is.
-    async fn hold_back(&self, roles: &RoleMap, begun: Instant) {
-        let hashes = roles.values().filter_map(|role| role.password.as_deref());
-        let costliest = hashes.map(password::effort).fold(EFFORT, u64::max);
-        let round_ns = self.round_ns.load(Ordering::Relaxed);
-        // A quarter more, since no two checks take the same time.
-        let nanoseconds = round_ns.saturating_mul(costliest).saturating_mul(5) / 4;
-        let expected = Duration::from_nanos(nanoseconds).min(LONGEST);
-        let passed = begun.elapsed().max(expected);
-        let steps = passed.as_millis() / STEP.as_millis() + 1;
-        let until = STEP * u32::try_from(steps).unwrap_or(u32::MAX);
-        tokio::time::sleep(until.saturating_sub(begun.elapsed())).await;
     }
 
     fn is_known(&self, digest: Option<Digest>) -> bool {
@@ -181,6 +129,39 @@ impl Authenticator {
         }
         mac.finalize().into_bytes().into()
     }
+}
+
+/// Compares with a hash. What is wrong takes the work of the costliest one.
+async fn verify(hashed: Option<&str>, password: &str, costliest: u64) -> Outcome {
+    let (hashed, password) = (hashed.map(str::to_owned), password.to_owned());
+    let checked = tokio::task::spawn_blocking(move || {
+        let right = hashed.as_deref();
+        let right = right.filter(|hashed| password::verify(&password, hashed));
+        if let Some(right) = right {
+            let is_outdated = password::is_outdated(right);
+            return Outcome::Right {
+                stronger: is_outdated.then(|| password::hash(&password)),
+            };
+        }
+        let done = hashed.as_deref().map_or(0, password::effort);
+        password::work(&password, costliest.saturating_sub(done));
+        Outcome::Wrong
+    });
+    checked.await.unwrap_or(Outcome::Wrong)
+}
+
+/// The rounds of the costliest hash that there is.
+fn costliest(roles: &RoleMap) -> u64 {
+    let hashes = roles.values().filter_map(|role| role.password.as_deref());
+    hashes.map(password::effort).fold(EFFORT, u64::max)
+}
+
+/// Waits for the next moment at which refusals are told.
+async fn hold_back(begun: Instant) {
+    let passed = begun.elapsed();
+    let steps = passed.as_millis() / STEP.as_millis() + 1;
+    let until = STEP * u32::try_from(steps).unwrap_or(u32::MAX);
+    tokio::time::sleep(until.saturating_sub(passed)).await;
 }
 
 #[cfg(test)]
@@ -257,9 +238,11 @@ mod tests {
         let roles = roles(&[
             ("usual", Some(password::hash("a"))),
             ("none", None),
-            ("costly", costly("a", 7)),
+            ("costly", costly("a", 9)),
             ("cheap", costly("a", 4)),
         ]);
+        let costliest = costliest(&roles);
+        assert_eq!(costliest, 512);
         let mut took = Vec::new();
         for name in ["usual", "none", "costly", "cheap", "root", "nobody"] {
             let begun = Instant::now();

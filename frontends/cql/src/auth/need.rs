@@ -212,7 +212,16 @@ impl Asker<'_> {
                 let need = |permission: &Permission| Need::Permission(*permission, keys.clone());
                 Ok(all.map(need).collect())
             }
-            Access::GrantRole { role, .. } | Access::RevokeRole { role, .. } => {
+            Access::GrantRole { role, .. } => {
+                let mut needs = vec![Need::over_role(Permission::Authorize, role)];
+                if is_superuser(self.roles, role) {
+                    needs.extend(superuser(
+                        "Only superusers can grant a role with superuser status",
+                    ));
+                }
+                Ok(needs)
+            }
+            Access::RevokeRole { role, .. } => {
                 Ok(vec![Need::over_role(Permission::Authorize, role)])
             }
             // Every role may; what it is shown depends on what it may see.
@@ -236,6 +245,12 @@ impl Asker<'_> {
         }
         if name != self.user {
             needs.push(Need::over_role(Permission::Alter, name));
+            // Whoever sets its password is that role.
+            if is_superuser(self.roles, name) {
+                needs.extend(superuser(
+                    "Only superusers can alter a role with superuser status",
+                ));
+            }
             return needs;
         }
         // Of itself a role may change the password, and nothing that restricts it.

@@ -49,11 +49,18 @@ pub(super) fn hash(password: &str) -> String {
     format!("{NAME}${ITERATIONS}${}${}", hex(&salt), hex(&hashed))
 }
 
-/// Works as long as checking a password against a new hash takes.
-pub(super) fn pretend(password: &str) {
-    // The result is of no interest; that it is used keeps the work from being left out.
-    let hashed = bcrypt::hash_with_salt(password, COST, [0; 16]);
-    std::hint::black_box(hashed.is_ok());
+/// Works for about so many rounds of bcrypt, as checking a password does.
+pub(super) fn work(password: &str, rounds: u64) {
+    for cost in costs(rounds) {
+        // The result is of no interest; that it is used keeps the work from being left out.
+        let hashed = bcrypt::hash_with_salt(password, cost, [0; 16]);
+        std::hint::black_box(hashed.is_ok());
+    }
+}
+
+/// Costs that come to so many rounds together, but for a few.
+fn costs(rounds: u64) -> impl Iterator<Item = u32> {
+    COSTS.rev().filter(move |cost| rounds >> cost & 1 == 1)
 }
 
 /// Whether a hash is weaker than a new one of the same password would be.
@@ -228,6 +235,14 @@ mod tests {
         ] {
             assert!(!verify("secret", damaged));
             assert_eq!(check_hash(damaged), Err(Unusable::NoHash));
+        }
+    }
+
+    #[test]
+    fn work_fills_up_any_effort() {
+        for rounds in (0..5_000).chain([1 << 16, (1 << 16) - 33, 78_125]) {
+            let done: u64 = costs(rounds).map(|cost| 1 << cost).sum();
+            assert!(done <= rounds && rounds - done < 16, "{rounds}: {done}");
         }
     }
 

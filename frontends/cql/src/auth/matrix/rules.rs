@@ -69,6 +69,7 @@ CREATE USER x WITH PASSWORD 'x' SUPERUSER                   :: superuser
 ALTER ROLE target WITH PASSWORD = 'x'                       :: ALTER on ROLE target
 ALTER ROLE target WITH ACCESS TO ALL DATACENTERS            :: ALTER on ROLE target
 ALTER ROLE target WITH SUPERUSER = true                     :: superuser
+ALTER ROLE boss WITH PASSWORD = 'x'                         :: superuser
 ALTER ROLE eve WITH PASSWORD = 'x'                          :: nothing
 ALTER ROLE eve WITH LOGIN = true                            :: superuser
 ALTER ROLE eve WITH ACCESS TO ALL DATACENTERS               :: superuser
@@ -81,6 +82,7 @@ GRANT ALTER ON ROLE another TO target                       :: AUTHORIZE on ROLE
 GRANT EXECUTE ON ALL FUNCTIONS IN KEYSPACE ks TO target     :: AUTHORIZE on ALL FUNCTIONS IN KEYSPACE ks + EXECUTE on ALL FUNCTIONS IN KEYSPACE ks
 REVOKE SELECT ON ks.t FROM target                           :: AUTHORIZE on TABLE ks.t + SELECT on TABLE ks.t
 GRANT another TO target                                     :: AUTHORIZE on ROLE another
+GRANT boss TO target                                        :: superuser
 REVOKE another FROM target                                  :: AUTHORIZE on ROLE another
 LIST ROLES                                                  :: nothing
 LIST USERS                                                  :: nothing
@@ -117,6 +119,8 @@ Where Cassandra 5.0 asks for something else:
 |---|---|---|---|
 | CREATE MATERIALIZED VIEW | ALTER on the table | SELECT on it as well | a view shows its rows |
 | writes to a table with views | SELECT on the table and MODIFY on the views as well | MODIFY on the table | what the writer may do does not depend on who made views |
+| ALTER ROLE of a superuser | ALTER on it | superuser | whoever sets its password is that role |
+| GRANT of a superuser's role | AUTHORIZE on it | superuser | nobody makes superusers but superusers |
 | ALTER ROLE of oneself, ACCESS | nothing | superuser | nobody lifts their own restriction |
 | DROP FUNCTION, DROP AGGREGATE | nothing if there is none | DROP on the functions of the keyspace | there are no functions of users |
 ";
