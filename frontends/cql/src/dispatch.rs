@@ -1,6 +1,6 @@
 //! A request in, a response out: one function for each kind of request.
 
-use crate::auth;
+use crate::auth::{self, Rights, without_password};
 use crate::error::{CqlError, Result};
 use crate::execute;
 use crate::failure::Failure;
@@ -13,7 +13,7 @@ use crate::system::CQL_VERSION;
 use crate::traces::Trace;
 use crate::wire::{
     self, Batch, Execute, Extras, Header, Parameters, Prepare, Query, QueryOrId, Request,
-    RequestEnvelope, Response, ResultBody, Value, Version,
+    RequestEnvelope, Response, ResultBody, Version,
 };
 
 /// The class that clients know the way to log in by.
@@ -95,18 +95,23 @@ pub(crate) async fn answer(
             session.register(kinds);
             Response::Ready.into()
         }
-        Request::AuthResponse(token) => match auth::log_in(service, *token).await {
-            Ok(user) => {
-                session.log_in(&user);
-                Response::AuthSuccess(None).into()
-            }
-            Err(error) => error.into(),
-        },
+        Request::AuthResponse(token) => log_in(service, session, *token).await,
         Request::Query(query) => asked.traced(Job::Query(query)).await,
         Request::Prepare(prepare) => asked.traced(Job::Prepare(prepare)).await,
         Request::Execute(execute) => asked.traced(Job::Execute(execute)).await,
         Request::Batch(batch) => asked.traced(Job::Batch(batch)).await,
     }
+}
+
+/// Answers AUTH_RESPONSE. If nobody is asked who they are, everybody remains nobody.
+async fn log_in(service: &Service, session: &Session, token: Option<&[u8]>) -> Reply {
+    if service.config.requires_authentication {
+        match auth::log_in(service, session, token).await {
+            Ok(user) => session.log_in(&user),
+            Err(error) => return error.into(),
+        }
+    }
+    Response::AuthSuccess(None).into()
 }
 
 /// What OPTIONS is answered with.
@@ -144,6 +149,7 @@ impl Job<'_> {
 
     fn parameters(&self, service: &Service) -> Vec<(String, String)> {
         let pair = |name: &str, value: String| (name.to_owned(), value);
+        let shown = |text: &str| without_password(text).into_owned();
         let of = |parameters: &Parameters<'_>| {
             let mut pairs = vec![pair(
                 "consistency_level",
@@ -158,11 +164,11 @@ impl Job<'_> {
             pairs
         };
         let (query, mut pairs) = match self {
-            Self::Query(query) => (Some(query.query.to_owned()), of(&query.parameters)),
-            Self::Prepare(prepare) => (Some(prepare.query.to_owned()), Vec::new()),
+            Self::Query(query) => (Some(shown(query.query)), of(&query.parameters)),
+            Self::Prepare(prepare) => (Some(shown(prepare.query)), Vec::new()),
             Self::Execute(execute) => {
                 let prepared = service.prepared.find(execute.id);
-                let query = prepared.map(|prepared| prepared.query.clone());
+                let query = prepared.map(|prepared| shown(&prepared.query));
                 (query, of(&execute.parameters))
             }
             Self::Batch(batch) => (None, of(&batch.parameters)),
@@ -237,13 +243,17 @@ impl Asked<'_> {
     }
 
     async fn query(&self, query: &Query<'_>, trace: &mut Option<Trace>) -> Result<Given> {
-        note(trace, || format!("Parsing {}", query.query));
+        note(trace, || {
+            format!("Parsing {}", without_password(query.query))
+        });
         let parsed = parse(query.query)?;
         self.asking(&query.parameters).run(&parsed, trace).await
     }
 
     async fn prepare(&self, prepare: &Prepare<'_>, trace: &mut Option<Trace>) -> Result<Given> {
-        note(trace, || format!("Parsing {}", prepare.query));
+        note(trace, || {
+            format!("Parsing {}", without_password(prepare.query))
+        });
         let session_keyspace = self.session.keyspace();
         let keyspace = prepare.keyspace.or(session_keyspace.as_deref());
         let mut catalog = self.service.catalog().await?;
@@ -258,11 +268,19 @@ impl Asked<'_> {
                 Prepared::new(prepare.query, keyspace, &catalog)?
             }
         };
-        let user = self.session.user();
-        let statement = &prepared.parsed.statement;
-        auth::check(self.service, user.as_deref(), statement, keyspace).await?;
-        let prepared = self.service.prepared.keep(prepared);
         let current = prepared.current(&catalog)?;
+        // What a role may not run it is not told of either.
+        let rights = Rights::of(self.service, self.session).await?;
+        match &current {
+            Some(current) => rights.plan(&current.plan).map(|_| ())?,
+            None => {
+                let statement = &prepared.parsed.statement;
+                rights
+                    .statement(statement, keyspace, &catalog)
+                    .map(|_| ())?
+            }
+        }
+        let prepared = self.service.prepared.keep(prepared);
         Ok(ResultBody::Prepared(described(&prepared, current.as_ref())).into())
     }
 
@@ -277,7 +295,6 @@ impl Asked<'_> {
             payload: &self.envelope.payload,
             keyspace: prepared.keyspace.clone(),
         };
-        asking.check(&prepared.parsed.statement).await?;
         let known = execute.result_metadata_id;
         let mut given = asking.execute_prepared(&prepared, known, trace).await?;
         if !self.version.is_framed()
@@ -291,6 +308,7 @@ impl Asked<'_> {
     /// Plans each statement of a batch and runs them as one.
     async fn batch(&self, batch: &Batch<'_>, trace: &mut Option<Trace>) -> Result<Given> {
         let asking = self.asking(&batch.parameters);
+        let rights = Rights::of(self.service, self.session).await?;
         for _ in 0..ATTEMPTS {
             let catalog = self.service.catalog().await?;
             let mut plans = Vec::with_capacity(batch.queries.len());
@@ -306,7 +324,6 @@ impl Asked<'_> {
                         Prepared::new(text, keyspace, &catalog)?.into()
                     }
                 };
-                asking.check(&prepared.parsed.statement).await?;
                 let current = prepared.current(&catalog);
                 let current = current.map_err(|_| unprepared(&prepared.id))?;
                 let Some(Current { plan, .. }) = current else {
@@ -324,11 +341,10 @@ impl Asked<'_> {
                 }
                 plans.push(plan);
             }
-            let statements: Vec<(&crate::plan::Plan, &[Value<'_>])> = plans
-                .iter()
-                .zip(&batch.queries)
-                .map(|(plan, query)| (plan.as_ref(), query.values.as_slice()))
-                .collect();
+            let mut statements = Vec::with_capacity(plans.len());
+            for (plan, query) in plans.iter().zip(&batch.queries) {
+                statements.push((rights.plan(plan)?, query.values.as_slice()));
+            }
             note(trace, || {
                 format!("Executing a batch of {}", statements.len())
             });

@@ -60,9 +60,13 @@ pub struct Cql {
 impl Cql {
     /// A front end over `store`.
     pub fn new(store: Store, config: CqlConfig) -> Self {
-        Self {
-            service: Arc::new(Service::new(store, config)),
+        let service = Arc::new(Service::new(store, config));
+        // Without a runtime there are no logins to warn of.
+        if let Ok(runtime) = tokio::runtime::Handle::try_current() {
+            let service = Arc::clone(&service);
+            runtime.spawn(async move { auth::warn_if_nobody_can(&service).await });
         }
+        Self { service }
     }
 }
 

@@ -14,6 +14,7 @@ pub(crate) struct Session {
     /// How many requests have come.
     requests: AtomicU64,
     state: Mutex<State>,
+    logging_in: tokio::sync::Mutex<()>,
 }
 
 #[derive(Default)]
@@ -88,6 +89,7 @@ impl Session {
             is_encrypted,
             requests: AtomicU64::new(0),
             state: Mutex::default(),
+            logging_in: tokio::sync::Mutex::default(),
         }
     }
 
@@ -132,6 +134,11 @@ impl Session {
 
     pub(crate) fn move_to(&self, stage: Stage) {
         self.state().stage = stage;
+    }
+
+    /// Waits until no other login is under way on this connection.
+    pub(crate) async fn turn_to_log_in(&self) -> tokio::sync::MutexGuard<'_, ()> {
+        self.logging_in.lock().await
     }
 
     pub(crate) fn log_in(&self, user: &str) {

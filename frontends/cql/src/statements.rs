@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use tessera_core::throughput::Charge;
 
-use crate::auth::{self, Manager};
+use crate::auth::{self, Manager, Permitted, Rights};
 use crate::catalog::Catalog;
 use crate::define;
 use crate::describe;
@@ -62,7 +62,6 @@ pub(crate) fn note(trace: &mut Option<Trace>, step: impl FnOnce() -> String) {
 impl Asking<'_> {
     /// Runs a statement that was just parsed.
     pub(crate) async fn run(&self, parsed: &Parsed, trace: &mut Option<Trace>) -> Result<Given> {
-        self.check(&parsed.statement).await?;
         match &parsed.statement {
             other if is_on_rows(other) => self.plan_and_execute(parsed, trace).await,
             other if define::is_definition(other) => self.define(parsed).await,
@@ -70,18 +69,14 @@ impl Asking<'_> {
         }
     }
 
-    /// Refuses what this user may not do.
-    pub(crate) async fn check(&self, statement: &Statement) -> Result<()> {
-        let user = self.session.user();
-        let keyspace = self.keyspace.as_deref();
-        auth::check(self.service, user.as_deref(), statement, keyspace).await
-    }
-
     /// What neither reads nor writes rows, nor defines anything.
     async fn answer(&self, statement: &Statement) -> Result<Given> {
-        match statement {
+        let rights = Rights::of(self.service, self.session).await?;
+        let catalog = self.service.catalog().await?;
+        let keyspace = self.keyspace.as_deref();
+        let statement = rights.statement(statement, keyspace, &catalog)?;
+        match &*statement {
             Statement::Use(keyspace) => {
-                let catalog = self.service.catalog().await?;
                 if catalog.find(keyspace).is_none() {
                     return refuse(format!("Keyspace '{keyspace}' does not exist"));
                 }
@@ -89,21 +84,18 @@ impl Asking<'_> {
                 Ok(ResultBody::SetKeyspace(keyspace.clone()).into())
             }
             Statement::Describe(what) => {
-                let catalog = self.service.catalog().await?;
                 let page = describe::Page {
                     size: self.parameters.page_size,
                     state: self.parameters.paging_state,
                 };
-                let keyspace = self.keyspace.as_deref();
                 let rows = describe::run(self.service, &catalog, (what, keyspace), &page).await?;
                 Ok(ResultBody::Rows(rows).into())
             }
             Statement::Access(access) => {
-                let user = self.session.user();
                 let manager = Manager {
                     service: self.service,
-                    user: user.as_deref(),
-                    keyspace: self.keyspace.as_deref(),
+                    rights: &rights,
+                    keyspace,
                 };
                 let (body, warnings) = auth::run(&manager, access).await?;
                 let mut given = Given::from(body);
@@ -120,11 +112,17 @@ impl Asking<'_> {
             return refuse("Bind variables are not allowed in CREATE MATERIALIZED VIEW statements");
         }
         let keyspace = self.keyspace.as_deref();
-        let throughput = self.throughput()?;
-        let defined = define::run(self.service, statement, keyspace, throughput).await?;
-        if let Some(user) = self.session.user() {
+        let rights = Rights::of(self.service, self.session).await?;
+        let wanted = define::Wanted {
+            statement,
+            keyspace,
+            throughput: self.throughput()?,
+            rights: &rights,
+        };
+        let defined = define::run(self.service, &wanted).await?;
+        if let Some(user) = rights.user() {
             for resource in &defined.created {
-                auth::grant_to_creator(self.service, &user, resource).await?;
+                auth::grant_to_creator(self.service, user, resource).await?;
             }
         }
         if defined.change.is_some() {
@@ -155,6 +153,7 @@ impl Asking<'_> {
 
     /// Plans and runs a statement on rows, again if definitions change meanwhile.
     async fn plan_and_execute(&self, parsed: &Parsed, trace: &mut Option<Trace>) -> Result<Given> {
+        let rights = Rights::of(self.service, self.session).await?;
         let mut catalog = self.service.catalog().await?;
         for _ in 0..ATTEMPTS {
             note(trace, || "Preparing statement".to_owned());
@@ -169,7 +168,7 @@ impl Asking<'_> {
                     None => return Err(error),
                 },
             };
-            match self.execute(&plan, trace).await {
+            match self.execute(rights.plan(&plan)?, trace).await {
                 Err(Failure::Stale) => catalog = self.service.catalogs.reload().await?,
                 Ok(given) => return Ok(given),
                 Err(failure) => return Err(failure.into()),
@@ -190,7 +189,7 @@ impl Asking<'_> {
     /// Runs a plan with the values of the request.
     async fn execute(
         &self,
-        plan: &Plan,
+        plan: Permitted<'_, Plan>,
         trace: &mut Option<Trace>,
     ) -> std::result::Result<Given, Failure> {
         let ordered;
@@ -235,6 +234,7 @@ impl Asking<'_> {
         client_knows: Option<&[u8]>,
         trace: &mut Option<Trace>,
     ) -> Result<Given> {
+        let rights = Rights::of(self.service, self.session).await?;
         let mut catalog = self.service.catalog().await?;
         for _ in 0..ATTEMPTS {
             let current = match prepared.current(&catalog) {
@@ -247,7 +247,7 @@ impl Asking<'_> {
                     return Err(unprepared(&prepared.id));
                 }
             };
-            match self.execute(&current.plan, trace).await {
+            match self.execute(rights.plan(&current.plan)?, trace).await {
                 Err(Failure::Stale) => catalog = self.service.catalogs.reload().await?,
                 Err(failure) => return Err(failure.into()),
                 Ok(mut given) => {

@@ -1,12 +1,11 @@
 //! LIST ROLES, LIST USERS and LIST PERMISSIONS: roles and what they may do, as rows.
 
-use std::collections::BTreeSet;
-
-use super::check::{is_superuser, unauthorized};
 use super::manage::{Managed, Manager, VOID};
-use super::resource::{chain, complete, key, shown};
+use super::need::{Need, keys};
+use super::resource::{complete, key, shown};
+use super::rights::unauthorized;
 use super::role::Role;
-use super::roles::{RoleMap, with_granted};
+use super::roles::{RoleMap, is_superuser, with_granted};
 use crate::error::{Result, refuse};
 use crate::statement::{ListPermissions, Permission, Resource};
 use crate::types::{DataType, Native, serialize_map};
@@ -26,25 +25,22 @@ impl Manager<'_> {
         if let Some(of) = list.of.as_ref().filter(|of| !roles.contains_key(*of)) {
             return refuse(format!("<role {of}> doesn't exist"));
         }
-        let own = self.user.map(|user| with_granted(roles, user));
+        let own = self.rights.user().map(|user| with_granted(roles, user));
         let is_own = |of: &Option<String>| match (of, &own) {
             (Some(of), Some(own)) => own.contains(of),
             _ => false,
         };
-        if !self.is_superuser(roles) && !is_own(&list.of) {
+        if !self.sees_all_roles() && !is_own(&list.of) {
             let whom = list.of.as_deref().unwrap_or("everyone");
             return Err(unauthorized(format!(
                 "You are not authorized to view {whom}'s permissions"
             )));
         }
-        let keys: Option<BTreeSet<String>> = resource.map(|resource| match list.is_recursive {
-            true => chain(&resource).iter().map(key).collect(),
-            false => BTreeSet::from([key(&resource)]),
+        let keys: Option<Vec<String>> = resource.map(|resource| match list.is_recursive {
+            true => keys(&resource),
+            false => vec![key(&resource)],
         });
-        let whose = list.of.as_deref().map(|of| match list.is_recursive {
-            true => with_granted(roles, of),
-            false => BTreeSet::from([of.to_owned()]),
-        });
+        let whose = list.of.as_deref().map(|of| with_granted(roles, of));
         let columns = ["role", "username", "resource", "permission"];
         let columns = columns.map(|name| column("permissions", name, Native::Text));
         let mut rows = Rows::new(Metadata::of(columns.into()));
@@ -71,6 +67,11 @@ impl Manager<'_> {
         Ok(listed(rows))
     }
 
+    fn sees_all_roles(&self) -> bool {
+        let describe = Need::OverRole(Permission::Describe, keys(&Resource::AllRoles));
+        self.rights.meet(&describe)
+    }
+
     pub(super) fn list_roles(
         &self,
         roles: &RoleMap,
@@ -91,10 +92,8 @@ impl Manager<'_> {
                 all
             }
         };
-        let sees_all = self
-            .require(roles, Permission::Describe, &Resource::AllRoles)
-            .is_ok();
-        let shown = match (of, self.user) {
+        let sees_all = self.sees_all_roles();
+        let shown = match (of, self.rights.user()) {
             (Some(of), Some(user)) if !sees_all && !with_granted(roles, user).contains(of) => {
                 return Err(unauthorized(format!(
                     "You are not authorized to view roles granted to {of} "

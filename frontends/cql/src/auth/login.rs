@@ -1,27 +1,85 @@
 //! Logging in: the token of SASL PLAIN, and whether it is right.
 
+use super::authenticator::Outcome;
+use super::roles::RoleMap;
 use crate::error::{CqlError, ErrorKind, Result};
 use crate::service::Service;
+use crate::session::Session;
 
-/// Checks a token; answers the role that it is of.
-pub(crate) async fn log_in(service: &Service, token: Option<&[u8]>) -> Result<String> {
+/// What an administrator is told of a server on which nobody can log in.
+const NOBODY: &str = "logins are required and no role can log in; name the first one with \
+                      --cql-users NAME:PASSWORD or TESSERA_CQL_USERS=NAME:PASSWORD, and let it \
+                      CREATE ROLE others";
+
+/// Checks a token; answers the role that it is of. One at a time on a connection, so that no
+/// connection keeps others from logging in.
+pub(crate) async fn log_in(
+    service: &Service,
+    session: &Session,
+    token: Option<&[u8]>,
+) -> Result<String> {
     let (name, given) = credentials(token.unwrap_or_default())?;
+    let _turn = session.turn_to_log_in().await;
     let roles = service.roles.all().await?;
+    let outcome = service.roles.authenticator.check(&roles, name, given).await;
+    let stronger = match outcome {
+        Outcome::Right { stronger } => stronger,
+        Outcome::Wrong => {
+            if !can_anybody_log_in(service, &roles) {
+                tracing::warn!(peer = %session.peer, "a login was refused: {NOBODY}");
+            }
+            return refuse(format!(
+                "Provided username {name} and/or password are incorrect"
+            ));
+        }
+    };
     let role = roles.get(name);
-    let hashed = role.and_then(|role| role.password.as_deref());
-    let is_right = match hashed {
-        Some(hashed) => service.roles.passwords.is_right(given, hashed).await,
-        None => false,
-    };
-    let Some(role) = role.filter(|_| is_right) else {
-        return refuse(format!(
-            "Provided username {name} and/or password are incorrect"
-        ));
-    };
-    if !role.can_login {
+    if let Some(stronger) = stronger {
+        let kept = role.and_then(|role| role.password.as_deref());
+        keep_stronger(service, name, kept, &stronger).await;
+    }
+    if !role.is_some_and(|role| role.can_login) {
         return refuse(format!("{name} is not permitted to log in"));
     }
     Ok(name.to_owned())
+}
+
+/// Says at the start if nobody can log in.
+pub(crate) async fn warn_if_nobody_can(service: &Service) {
+    if !service.config.requires_authentication {
+        return;
+    }
+    match service.roles.all().await {
+        Ok(roles) if can_anybody_log_in(service, &roles) => {}
+        Ok(_) => tracing::warn!("{NOBODY}"),
+        Err(error) => tracing::warn!(error = error.message, "the roles cannot be read"),
+    }
+}
+
+/// Roles that the settings name always can, and have no hash.
+fn can_anybody_log_in(service: &Service, roles: &RoleMap) -> bool {
+    roles.iter().any(|(name, role)| {
+        let has_password = role.password.is_some() || service.roles.is_configured(name);
+        role.can_login && has_password
+    })
+}
+
+/// Puts a hash in the place of a weaker one of the same password. If that fails, the next login
+/// does it.
+async fn keep_stronger(service: &Service, name: &str, kept: Option<&str>, stronger: &str) {
+    let changed = service.roles.change(name, |role| {
+        let is_same = |role: &super::role::Role| role.password.as_deref() == kept;
+        let role = role.map(|mut role| {
+            if is_same(&role) {
+                role.password = Some(stronger.to_owned());
+            }
+            role
+        });
+        Ok((role, ()))
+    });
+    if let Err(error) = changed.await {
+        tracing::debug!(error = error.message, "a stronger hash was not kept");
+    }
 }
 
 /// The name and the password in a token: `authorization NUL name NUL password`.

@@ -1,11 +1,12 @@
-//! Runs the statements that change roles: CREATE, ALTER and DROP ROLE, GRANT and REVOKE.
+//! Runs the statements that change roles: CREATE, ALTER and DROP ROLE, GRANT and REVOKE. That the
+//! role which asks may do so was judged before.
 
-use super::check::{is_superuser, require, unauthorized};
-use super::password::{self, Unusable, check_hash};
+use super::options::{altered, check_options};
 use super::resource::{applicable, complete, is_there, key, shown};
+use super::rights::Rights;
 use super::role::Role;
 use super::roles::{RoleMap, with_granted};
-use crate::error::{Result, refuse};
+use crate::error::{CqlError, ErrorKind, Result, refuse};
 use crate::service::Service;
 use crate::statement::{Access, Permission, Resource, RoleOptions};
 use crate::wire::ResultBody;
@@ -13,8 +14,7 @@ use crate::wire::ResultBody;
 /// Who asks, and where.
 pub(crate) struct Manager<'a> {
     pub(crate) service: &'a Service,
-    /// None if nobody is asked who they are.
-    pub(crate) user: Option<&'a str>,
+    pub(crate) rights: &'a Rights,
     pub(crate) keyspace: Option<&'a str>,
 }
 
@@ -59,7 +59,7 @@ pub(crate) async fn run(manager: &Manager<'_>, access: &Access) -> Result<Manage
     }
 }
 
-/// Grants whoever made something everything that may be done with it.
+/// Grants the role that made something everything that may be done with it.
 pub(crate) async fn grant_to_creator(
     service: &Service,
     user: &str,
@@ -67,9 +67,12 @@ pub(crate) async fn grant_to_creator(
 ) -> Result<()> {
     let resource_key = key(resource);
     let granted = service.roles.change(user, |role| {
-        let mut role = role.unwrap_or_default();
-        role.grant(&resource_key, applicable(resource));
-        Ok((Some(role), ()))
+        // One that was dropped meanwhile does not come back.
+        let role = role.map(|mut role| {
+            role.grant(&resource_key, applicable(resource));
+            role
+        });
+        Ok((role, ()))
     });
     granted.await
 }
@@ -77,16 +80,32 @@ pub(crate) async fn grant_to_creator(
 /// Takes all permissions on something that is gone away from everybody.
 pub(crate) async fn revoke_from_all(service: &Service, resource: &Resource) -> Result<()> {
     let own = key(resource);
-    let below = format!("{own}/");
-    let is_gone = |key: &String| *key == own || key.starts_with(&below);
+    // The name of a role may have a slash in it, and no role is below another.
+    let below = match resource {
+        Resource::Role(_) => None,
+        Resource::AllKeyspaces
+        | Resource::Keyspace(_)
+        | Resource::AllTables(_)
+        | Resource::Table(_)
+        | Resource::AllRoles
+        | Resource::AllFunctions
+        | Resource::AllFunctionsIn(_)
+        | Resource::Function(_)
+        | Resource::AllBeans
+        | Resource::Bean(_) => Some(format!("{own}/")),
+    };
+    let is_below = |key: &str| below.as_ref().is_some_and(|below| key.starts_with(below));
+    let is_gone = |key: &String| *key == own || is_below(key);
     for (name, role) in service.roles.all().await?.iter() {
         if !role.permissions.keys().any(is_gone) {
             continue;
         }
         let revoked = service.roles.change(name, |role| {
-            let mut role = role.unwrap_or_default();
-            role.permissions.retain(|key, _| !is_gone(key));
-            Ok((Some(role), ()))
+            let role = role.map(|mut role| {
+                role.permissions.retain(|key, _| !is_gone(key));
+                role
+            });
+            Ok((role, ()))
         });
         revoked.await?;
     }
@@ -96,22 +115,6 @@ pub(crate) async fn revoke_from_all(service: &Service, resource: &Resource) -> R
 pub(super) const VOID: Managed = (ResultBody::Void, Vec::new());
 
 impl Manager<'_> {
-    pub(super) fn require(
-        &self,
-        roles: &RoleMap,
-        permission: Permission,
-        on: &Resource,
-    ) -> Result<()> {
-        match self.user {
-            None => Ok(()),
-            Some(user) => require(roles, user, permission, on),
-        }
-    }
-
-    pub(super) fn is_superuser(&self, roles: &RoleMap) -> bool {
-        self.user.is_none_or(|user| is_superuser(roles, user))
-    }
-
     async fn create(
         &self,
         roles: &RoleMap,
@@ -123,28 +126,32 @@ impl Manager<'_> {
             return refuse("Role name can't be an empty string");
         }
         check_options(options)?;
-        self.require(roles, Permission::Create, &Resource::AllRoles)?;
-        if options.is_superuser == Some(true) && !self.is_superuser(roles) {
-            return Err(unauthorized(
-                "Only superusers can create a role with superuser status",
-            ));
+        if roles.contains_key(name) {
+            return there_already(name, if_not_exists);
         }
-        let created = self.service.roles.change(name, |there| {
-            if there.is_some() {
-                return match if_not_exists {
-                    true => Ok((there, false)),
-                    false => refuse(format!("{name} already exists")),
-                };
-            }
-            Ok((Some(altered(Role::default(), options)), true))
+        let new = altered(Role::default(), options, self.hash(options).await?);
+        let created = self.service.roles.change(name, |there| match there {
+            Some(there) => Ok((Some(there), false)),
+            None => Ok((Some(new.clone()), true)),
         });
-        if created.await?
-            && let Some(user) = self.user
-        {
+        if !created.await? {
+            return there_already(name, if_not_exists);
+        }
+        if let Some(user) = self.rights.user() {
             let resource = Resource::Role(name.to_owned());
             grant_to_creator(self.service, user, &resource).await?;
         }
         Ok(VOID)
+    }
+
+    /// The hash of the password that a statement gives, if it gives one.
+    async fn hash(&self, options: &RoleOptions) -> Result<Option<String>> {
+        let Some(password) = &options.password else {
+            return Ok(options.hashed_password.clone());
+        };
+        let hashed = self.service.roles.authenticator.hash(password).await;
+        let failed = || CqlError::new(ErrorKind::Server, "The password could not be hashed");
+        hashed.map(Some).ok_or_else(failed)
     }
 
     async fn alter(
@@ -165,96 +172,63 @@ impl Manager<'_> {
                 refuse(format!("Role {name} doesn't exist"))
             };
         }
-        self.check_alter(roles, name, options)?;
+        self.check_own(name, "altered")?;
+        let hashed = self.hash(options).await?;
         let altered = self.service.roles.change(name, |role| {
-            Ok((role.map(|role| altered(role, options)), ()))
+            let role = role.map(|role| altered(role, options, hashed.clone()));
+            Ok((role, ()))
         });
         altered.await?;
         Ok(VOID)
     }
 
-    fn check_alter(&self, roles: &RoleMap, name: &str, options: &RoleOptions) -> Result<()> {
-        let Some(user) = self.user else {
-            return Ok(());
-        };
-        if options.is_superuser.is_some() {
-            if with_granted(roles, user).contains(name) {
-                return Err(unauthorized(
-                    "You aren't allowed to alter your own superuser status or that of a role \
-                     granted to you",
-                ));
-            }
-            if !self.is_superuser(roles) {
-                return Err(unauthorized(
-                    "Only superusers are allowed to alter superuser status",
-                ));
-            }
-        }
-        if self.is_superuser(roles) {
+    /// Refuses what would have no effect, since the settings go before.
+    fn check_own(&self, name: &str, done: &str) -> Result<()> {
+        if !self.service.roles.is_configured(name) {
             return Ok(());
         }
-        if user != name {
-            return require(
-                roles,
-                user,
-                Permission::Alter,
-                &Resource::Role(name.to_owned()),
-            );
-        }
-        // Of oneself, only the password.
-        if options.can_login.is_some() {
-            return Err(unauthorized("You aren't allowed to alter LOGIN"));
-        }
-        Ok(())
+        refuse(format!(
+            "Role {name} cannot be {done}: the server's setting cql-users names it"
+        ))
     }
 
     async fn drop(&self, roles: &RoleMap, name: &str, if_exists: bool) -> Result<Managed> {
-        if !roles.contains_key(name) && !if_exists {
-            return refuse(format!("{name} doesn't exist"));
+        if !roles.contains_key(name) {
+            return if if_exists {
+                Ok(VOID)
+            } else {
+                refuse(format!("{name} doesn't exist"))
+            };
         }
-        if self.user == Some(name) {
+        if self.rights.user() == Some(name) {
             return refuse("Cannot DROP primary role for current login");
         }
-        let resource = Resource::Role(name.to_owned());
-        self.require(roles, Permission::Drop, &resource)?;
-        if roles.contains_key(name) && is_superuser(roles, name) && !self.is_superuser(roles) {
-            return Err(unauthorized(
-                "Only superusers can drop a role with superuser status",
-            ));
-        }
+        self.check_own(name, "dropped")?;
         let changing = &self.service.roles;
         changing.change(name, |_| Ok((None, ()))).await?;
         for (member, role) in roles {
             if role.member_of.contains(name) {
                 let left = changing.change(member, |role| {
-                    let mut role = role.unwrap_or_default();
-                    role.member_of.remove(name);
-                    Ok((Some(role), ()))
+                    let role = role.map(|mut role| {
+                        role.member_of.remove(name);
+                        role
+                    });
+                    Ok((role, ()))
                 });
                 left.await?;
             }
         }
-        revoke_from_all(self.service, &resource).await?;
+        revoke_from_all(self.service, &Resource::Role(name.to_owned())).await?;
         Ok(VOID)
     }
 
-    /// The resource that is meant, and that this user may grant these permissions on.
-    async fn resource(
-        &self,
-        roles: &RoleMap,
-        permissions: &[Permission],
-        resource: &Resource,
-        role: &str,
-    ) -> Result<Resource> {
+    /// The resource that a GRANT or a REVOKE means, if it and the role are there.
+    async fn resource(&self, roles: &RoleMap, resource: &Resource, role: &str) -> Result<Resource> {
         if !roles.contains_key(role) {
-            return refuse(format!("Role {role} doesn't exist"));
+            return no_role(role);
         }
         let resource = complete(resource, self.keyspace);
         self.check_there(roles, &resource, "Resource ").await?;
-        self.require(roles, Permission::Authorize, &resource)?;
-        for permission in permissions {
-            self.require(roles, *permission, &resource)?;
-        }
         Ok(resource)
     }
 
@@ -283,10 +257,12 @@ impl Manager<'_> {
         to: &str,
     ) -> Result<Managed> {
         let wanted = meant(permissions, resource)?;
-        let resource = self.resource(roles, &wanted, resource, to).await?;
+        let resource = self.resource(roles, resource, to).await?;
         let resource_key = key(&resource);
         let had = self.service.roles.change(to, |role| {
-            let mut role = role.unwrap_or_default();
+            let Some(mut role) = role else {
+                return no_role(to);
+            };
             let had = role.grant(&resource_key, &wanted);
             Ok((Some(role), had))
         });
@@ -307,10 +283,12 @@ impl Manager<'_> {
         from: &str,
     ) -> Result<Managed> {
         let wanted = meant(permissions, resource)?;
-        let resource = self.resource(roles, &wanted, resource, from).await?;
+        let resource = self.resource(roles, resource, from).await?;
         let resource_key = key(&resource);
         let had_not = self.service.roles.change(from, |role| {
-            let mut role = role.unwrap_or_default();
+            let Some(mut role) = role else {
+                return no_role(from);
+            };
             let had_not = role.revoke(&resource_key, &wanted);
             Ok((Some(role), had_not))
         });
@@ -323,82 +301,58 @@ impl Manager<'_> {
         }))
     }
 
-    fn check_roles(&self, roles: &RoleMap, role: &str, other: &str) -> Result<()> {
-        for name in [role, other] {
-            if !roles.contains_key(name) {
-                return refuse(format!("{name} doesn't exist"));
-            }
-        }
-        let resource = Resource::Role(role.to_owned());
-        self.require(roles, Permission::Authorize, &resource)
-    }
-
     async fn grant_role(&self, roles: &RoleMap, role: &str, to: &str) -> Result<Managed> {
-        self.check_roles(roles, role, to)?;
+        check_roles(roles, [role, to])?;
         for (member, of) in [(to, role), (role, to)] {
             if with_granted(roles, member).contains(of) {
                 return refuse(format!("{member} is a member of {of}"));
             }
         }
         let granted = self.service.roles.change(to, |grantee| {
-            let mut grantee = grantee.unwrap_or_default();
-            grantee.member_of.insert(role.to_owned());
-            Ok((Some(grantee), ()))
+            let grantee = grantee.map(|mut grantee| {
+                grantee.member_of.insert(role.to_owned());
+                grantee
+            });
+            Ok((grantee, ()))
         });
         granted.await?;
         Ok(VOID)
     }
 
     async fn revoke_role(&self, roles: &RoleMap, role: &str, from: &str) -> Result<Managed> {
-        self.check_roles(roles, role, from)?;
+        check_roles(roles, [role, from])?;
         let member = roles.get(from);
         if !member.is_some_and(|member| member.member_of.contains(role)) {
             return refuse(format!("{from} is not a member of {role}"));
         }
         let revoked = self.service.roles.change(from, |grantee| {
-            let mut grantee = grantee.unwrap_or_default();
-            grantee.member_of.remove(role);
-            Ok((Some(grantee), ()))
+            let grantee = grantee.map(|mut grantee| {
+                grantee.member_of.remove(role);
+                grantee
+            });
+            Ok((grantee, ()))
         });
         revoked.await?;
         Ok(VOID)
     }
 }
 
-fn check_options(options: &RoleOptions) -> Result<()> {
-    match options.hashed_password.as_deref().map(check_hash) {
-        None | Some(Ok(())) => {}
-        Some(Err(Unusable::NoHash)) => {
-            return refuse("Invalid hashed password value. Please use jBcrypt.");
-        }
-        Some(Err(Unusable::Costly)) => {
-            return refuse("Invalid hashed password value. It would take too long to check.");
-        }
+fn check_roles(roles: &RoleMap, names: [&str; 2]) -> Result<()> {
+    match names.iter().find(|name| !roles.contains_key(**name)) {
+        Some(name) => refuse(format!("{name} doesn't exist")),
+        None => Ok(()),
     }
-    if options.options.is_some() {
-        return refuse("org.apache.cassandra.auth.CassandraRoleManager doesn't support OPTIONS");
-    }
-    Ok(())
 }
 
-/// The role with these options.
-fn altered(mut role: Role, options: &RoleOptions) -> Role {
-    if let Some(is_superuser) = options.is_superuser {
-        role.is_superuser = is_superuser;
+fn no_role<T>(name: &str) -> Result<T> {
+    refuse(format!("Role {name} doesn't exist"))
+}
+
+fn there_already(name: &str, is_allowed: bool) -> Result<Managed> {
+    match is_allowed {
+        true => Ok(VOID),
+        false => refuse(format!("{name} already exists")),
     }
-    if let Some(can_login) = options.can_login {
-        role.can_login = can_login;
-    }
-    if let Some(given) = &options.password {
-        role.password = Some(password::hash(given));
-    }
-    if let Some(hashed) = &options.hashed_password {
-        role.password = Some(hashed.clone());
-    }
-    if let Some(datacenters) = &options.datacenters {
-        role.datacenters = datacenters.iter().cloned().collect();
-    }
-    role
 }
 
 /// The permissions that a statement means: ALL are those that there are on the resource.

@@ -2,20 +2,28 @@
 //!
 //! If nobody is asked who they are, everybody may do everything.
 
-mod check;
+mod authenticator;
 mod list;
 mod login;
 mod manage;
+#[cfg(test)]
+mod matrix;
+mod need;
+mod options;
 mod password;
+mod redact;
 mod resource;
+mod rights;
 mod role;
 mod roles;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use check::check;
-pub(crate) use login::log_in;
+pub(crate) use login::{log_in, warn_if_nobody_can};
 pub(crate) use manage::{Manager, grant_to_creator, revoke_from_all, run};
+pub(crate) use need::{Need, of_plan};
+pub(crate) use redact::without_password;
+pub(crate) use rights::{Permitted, Rights};
 pub(crate) use roles::Roles;
 
 /// A role that the server's settings name. It may log in and do everything.

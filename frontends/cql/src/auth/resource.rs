@@ -109,13 +109,12 @@ pub(super) fn is_there(resource: &Resource, catalog: &Catalog) -> bool {
         | Resource::AllTables(keyspace)
         | Resource::AllFunctionsIn(keyspace) => catalog.find(keyspace).is_some(),
         Resource::Table(name) => catalog.relation(name, None).is_ok(),
-        Resource::Function(_) => false,
+        // There are neither functions of users nor beans here.
+        Resource::Function(_) | Resource::AllBeans | Resource::Bean(_) => false,
         Resource::AllKeyspaces
         | Resource::AllRoles
         | Resource::Role(_)
-        | Resource::AllFunctions
-        | Resource::AllBeans
-        | Resource::Bean(_) => true,
+        | Resource::AllFunctions => true,
     }
 }
 

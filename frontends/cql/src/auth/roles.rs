@@ -12,8 +12,9 @@ use tessera_core::name::ContainerName;
 use tessera_core::reading::{PageRequest, Span};
 use tessera_core::{Error, Store};
 
+use super::User;
+use super::authenticator::Authenticator;
 use super::role::Role;
-use super::{User, password};
 use crate::API;
 use crate::catalog::container_name;
 use crate::error::{CqlError, ErrorKind, Result};
@@ -29,37 +30,41 @@ pub(crate) type RoleMap = BTreeMap<String, Role>;
 
 /// Gives the roles in force.
 pub(crate) struct Roles {
-    pub(super) passwords: password::Checker,
+    pub(super) authenticator: Authenticator,
     store: Store,
     /// Those that the settings name.
-    configured: RoleMap,
-    read: RwLock<Option<(Arc<RoleMap>, Instant)>>,
+    configured: BTreeSet<String>,
+    read: RwLock<Read>,
+}
+
+/// What was last read.
+#[derive(Default)]
+struct Read {
+    roles: Option<(Arc<RoleMap>, Instant)>,
+    /// How often roles have changed here: what was read before the last change is not kept.
+    changes: u64,
 }
 
 impl Roles {
     pub(crate) fn new(store: Store, users: &[User]) -> Self {
-        let configured = users.iter().map(|user| {
-            let role = Role {
-                is_superuser: true,
-                can_login: true,
-                password: Some(password::hash(&user.password)),
-                ..Role::default()
-            };
-            (user.name.clone(), role)
-        });
         Self {
-            passwords: password::Checker::default(),
+            authenticator: Authenticator::new(users),
             store,
-            configured: configured.collect(),
+            configured: users.iter().map(|user| user.name.clone()).collect(),
             read: RwLock::default(),
         }
     }
 
+    /// Whether the settings name this role, and so decide on everything but its grants.
+    pub(super) fn is_configured(&self, name: &str) -> bool {
+        self.configured.contains(name)
+    }
+
     /// The roles in force.
     pub(crate) async fn all(&self) -> Result<Arc<RoleMap>> {
-        let kept = {
+        let (kept, changes) = {
             let read = self.read.read().unwrap_or_else(PoisonError::into_inner);
-            read.clone()
+            (read.roles.clone(), read.changes)
         };
         if let Some((roles, read_at)) = kept
             && read_at.elapsed() < FRESH
@@ -68,18 +73,15 @@ impl Roles {
         }
         let begun = Instant::now();
         let mut roles = self.load().await?;
-        for (name, role) in &self.configured {
-            let stored = roles.entry(name.clone()).or_default();
-            // What it was granted is kept; what the settings say of it goes before.
-            *stored = Role {
-                member_of: std::mem::take(&mut stored.member_of),
-                permissions: std::mem::take(&mut stored.permissions),
-                ..role.clone()
-            };
+        for name in &self.configured {
+            let stored = roles.remove(name).unwrap_or_default();
+            roles.insert(name.clone(), configured(stored));
         }
         let roles = Arc::new(roles);
         let mut read = self.read.write().unwrap_or_else(PoisonError::into_inner);
-        *read = Some((Arc::clone(&roles), begun));
+        if read.changes == changes {
+            read.roles = Some((Arc::clone(&roles), begun));
+        }
         Ok(roles)
     }
 
@@ -106,7 +108,8 @@ impl Roles {
     }
 
     /// Changes one role, or makes or removes it: `change` gets what is there and answers what shall
-    /// be.
+    /// be. Of a role that the settings name only grants are kept, so that nothing is left of it but
+    /// those once they name it no longer.
     pub(super) async fn change<T, C>(&self, name: &str, change: C) -> Result<T>
     where
         C: Fn(Option<Role>) -> Result<(Option<Role>, T)>,
@@ -117,7 +120,14 @@ impl Roles {
             let container = transaction.container(&place()).await?;
             let stored = transaction.read(&container, &locator(name)).await?;
             let role = stored.as_ref().map(|item| decode(&item.body)).transpose()?;
-            let (role, value) = change(role.or_else(|| self.configured.get(name).cloned()))?;
+            let (role, value) = match self.is_configured(name) {
+                false => change(role)?,
+                true => {
+                    let own = role.unwrap_or_default();
+                    let (role, value) = change(Some(configured(own.clone())))?;
+                    (role.map(|role| with_grants_of(own, role)), value)
+                }
+            };
             match (stored, role) {
                 (_, Some(role)) => {
                     let item = NewItem::new(locator(name), encode(&role)?);
@@ -141,7 +151,9 @@ impl Roles {
 
     /// Lets the next look be at the core.
     pub(super) fn forget(&self) {
-        *self.read.write().unwrap_or_else(PoisonError::into_inner) = None;
+        let mut read = self.read.write().unwrap_or_else(PoisonError::into_inner);
+        read.roles = None;
+        read.changes += 1;
     }
 
     async fn create(&self) -> Result<()> {
@@ -158,6 +170,40 @@ impl Roles {
             Err(error) => Err(error.into()),
         }
     }
+}
+
+/// A role that the settings name, with the grants of the stored one.
+fn configured(stored: Role) -> Role {
+    Role {
+        is_superuser: true,
+        can_login: true,
+        ..with_grants_of(Role::default(), stored)
+    }
+}
+
+fn with_grants_of(role: Role, other: Role) -> Role {
+    Role {
+        member_of: other.member_of,
+        permissions: other.permissions,
+        ..role
+    }
+}
+
+/// Whether something is so of a role or of one that was granted to it, directly or through others.
+pub(super) fn any(roles: &RoleMap, name: &str, is_so: impl Fn(&Role) -> bool) -> bool {
+    let Some(own) = roles.get(name) else {
+        return false;
+    };
+    if own.member_of.is_empty() || is_so(own) {
+        return is_so(own);
+    }
+    let all = with_granted(roles, name);
+    all.iter().filter_map(|name| roles.get(name)).any(is_so)
+}
+
+/// Whether a role, or one that was granted to it, is a superuser.
+pub(super) fn is_superuser(roles: &RoleMap, name: &str) -> bool {
+    any(roles, name, |role| role.is_superuser)
 }
 
 /// A role and all that were granted to it, directly or through others.

@@ -2,8 +2,8 @@
 
 use crate::auth::{User, log_in};
 use crate::service::CqlConfig;
-use crate::testing::Tester;
-use crate::wire::{ResultBody, Rows};
+use crate::testing::{Client, Tester, query};
+use crate::wire::{Prepare, Request, Response, ResultBody, Rows, Version};
 
 const SETUP: &[&str] = &[
     "CREATE KEYSPACE ks WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}",
@@ -13,7 +13,7 @@ const SETUP: &[&str] = &[
 ];
 
 /// A server on which everyone must log in, as the superuser and as another one.
-async fn testers() -> (Tester, Tester) {
+pub(super) async fn testers() -> (Tester, Tester) {
     let root = Tester::with(CqlConfig {
         requires_authentication: true,
         users: vec![User {
@@ -70,16 +70,6 @@ const NEEDS: &[(&str, &str)] = &[
         "BEGIN BATCH DELETE FROM ks.t WHERE k = 1 APPLY BATCH",
         "MODIFY permission on <table ks.t>",
     ),
-    ("CREATE ROLE x", "CREATE permission on <all roles>"),
-    ("DROP ROLE readers", "DROP permission on <role readers>"),
-    (
-        "ALTER ROLE readers WITH LOGIN = true",
-        "ALTER permission on <role readers>",
-    ),
-    (
-        "GRANT readers TO bob",
-        "AUTHORIZE permission on <role readers>",
-    ),
     (
         "GRANT SELECT ON ks.t TO bob",
         "AUTHORIZE permission on <table ks.t>",
@@ -91,6 +81,17 @@ async fn what_was_not_granted_is_refused() {
     let (root, bob) = testers().await;
     for (text, needed) in NEEDS {
         let words = format!("User bob has no {needed} or any of its parents");
+        assert_eq!(bob.refused(text).await, words, "{text}");
+    }
+    for text in [
+        "CREATE ROLE x",
+        "DROP ROLE readers",
+        "ALTER ROLE readers WITH LOGIN = true",
+        "GRANT readers TO bob",
+        "REVOKE readers FROM bob",
+    ] {
+        let words = "User bob does not have sufficient privileges to perform the requested \
+                     operation";
         assert_eq!(bob.refused(text).await, words, "{text}");
     }
     root.ok(&[
@@ -204,7 +205,7 @@ async fn roles_and_permissions_are_listed() {
 #[tokio::test]
 async fn passwords_are_asked_for() {
     let (root, _) = testers().await;
-    let words = async |token: &[u8]| match log_in(&root.service, Some(token)).await {
+    let words = async |token: &[u8]| match log_in(&root.service, &root.session, Some(token)).await {
         Ok(name) => name,
         Err(error) => error.message,
     };
@@ -236,10 +237,10 @@ async fn hashes_that_cassandra_made_log_in() {
     root.ok(&[&alter]).await;
     for name in ["eve", "bob"] {
         let right = format!("\0{name}\0cassandra");
-        let right = log_in(&root.service, Some(right.as_bytes())).await;
+        let right = log_in(&root.service, &root.session, Some(right.as_bytes())).await;
         assert_eq!(right, Ok(name.to_owned()));
         let wrong = format!("\0{name}\0b");
-        let wrong = log_in(&root.service, Some(wrong.as_bytes())).await;
+        let wrong = log_in(&root.service, &root.session, Some(wrong.as_bytes())).await;
         assert!(wrong.is_err());
     }
     for (text, words) in [
@@ -271,4 +272,304 @@ async fn a_dropped_keyspace_leaves_no_permissions_behind() {
     let roles = root.service.roles.all().await.unwrap();
     let mut resources = roles.values().flat_map(|role| role.permissions.keys());
     assert_eq!(resources.find(|resource| resource.contains("gone")), None);
+}
+
+/// Of what was granted, made or allowed before, nothing outlives its end on an open connection.
+#[tokio::test]
+async fn open_sessions_lose_what_is_taken_away() {
+    let (root, bob) = testers().await;
+    let is_allowed = async || bob.run("SELECT * FROM ks.t").await.is_ok();
+    for (give, take) in [
+        (
+            "GRANT SELECT ON ks.t TO bob",
+            "REVOKE SELECT ON ks.t FROM bob",
+        ),
+        (
+            "GRANT SELECT ON KEYSPACE ks TO bob",
+            "REVOKE ALL ON KEYSPACE ks FROM bob",
+        ),
+        ("GRANT readers TO bob", "REVOKE readers FROM bob"),
+        (
+            "ALTER ROLE bob WITH SUPERUSER = true",
+            "ALTER ROLE bob WITH SUPERUSER = false",
+        ),
+        ("GRANT readers TO bob", "DROP ROLE readers"),
+        ("GRANT SELECT ON ks.t TO bob", "DROP ROLE bob"),
+    ] {
+        if root.run("LIST ROLES OF readers").await.is_ok() {
+            root.ok(&["GRANT SELECT ON ks.t TO readers"]).await;
+        }
+        assert!(!is_allowed().await, "before {give}");
+        root.ok(&[give]).await;
+        assert!(is_allowed().await, "{give}");
+        root.ok(&[take]).await;
+        assert!(!is_allowed().await, "{take}");
+    }
+    // One that is gone is nobody, also for what everybody may do.
+    for text in [
+        "SELECT * FROM system.local",
+        "USE ks",
+        "DESCRIBE KEYSPACES",
+        "LIST ROLES",
+    ] {
+        assert_eq!(
+            bob.refused(text).await,
+            "bob is not permitted to log in",
+            "{text}"
+        );
+    }
+    root.ok(&["CREATE ROLE bob WITH LOGIN = true"]).await;
+    bob.ok(&["USE ks"]).await;
+    root.ok(&["ALTER ROLE bob WITH LOGIN = false"]).await;
+    assert_eq!(
+        bob.refused("USE ks").await,
+        "bob is not permitted to log in"
+    );
+}
+
+#[tokio::test]
+async fn options_are_applied_or_refused() {
+    let (root, bob) = testers().await;
+    for (option, words) in [
+        (
+            "OPTIONS = {'a': 'b'}",
+            "org.apache.cassandra.auth.CassandraRoleManager doesn't support OPTIONS",
+        ),
+        (
+            "ACCESS TO DATACENTERS {'dc2'}",
+            "Invalid value(s) for DATACENTERS '[dc2]',All values must be valid datacenters",
+        ),
+        (
+            "ACCESS TO DATACENTERS {'datacenter1', 'dc2'}",
+            "Invalid value(s) for DATACENTERS '[datacenter1, dc2]',All values must be valid \
+             datacenters",
+        ),
+        (
+            "ACCESS FROM CIDRS {'office'}",
+            "Invalid CIDR group(s): [office]. Available CIDR Groups are: []",
+        ),
+    ] {
+        for text in ["CREATE ROLE x WITH", "ALTER ROLE bob WITH"] {
+            let text = format!("{text} {option}");
+            assert_eq!(root.refused(&text).await, words, "{text}");
+        }
+    }
+    root.ok(&[
+        "ALTER ROLE bob WITH ACCESS TO ALL DATACENTERS AND ACCESS FROM ALL CIDRS",
+        "ALTER ROLE bob WITH ACCESS TO DATACENTERS {'datacenter1'}",
+    ])
+    .await;
+    bob.ok(&["USE ks"]).await;
+    // As another server of the same store may have been told.
+    let elsewhere = root.service.roles.change("bob", |role| {
+        let mut role = role.unwrap();
+        role.datacenters = ["dc2".to_owned()].into();
+        Ok((Some(role), ()))
+    });
+    elsewhere.await.unwrap();
+    for text in ["USE ks", "SELECT * FROM system.local", "LIST ROLES"] {
+        let words = "You do not have access to this datacenter (datacenter1)";
+        assert_eq!(bob.refused(text).await, words, "{text}");
+    }
+    for text in [
+        "GRANT SELECT ON ALL MBEANS TO bob",
+        "GRANT EXECUTE ON MBEAN 'x' TO bob",
+        "REVOKE EXECUTE ON MBEAN 'x' FROM bob",
+        "GRANT EXECUTE ON FUNCTION ks.f() TO bob",
+    ] {
+        let words = root.refused(text).await;
+        assert!(words.ends_with("doesn't exist"), "{text}: {words}");
+    }
+}
+
+/// What the settings say of a role cannot be said otherwise, and is kept nowhere else.
+#[tokio::test]
+async fn roles_of_the_settings_stay_there() {
+    let (root, _) = testers().await;
+    root.ok(&["CREATE ROLE chief WITH SUPERUSER = true AND LOGIN = true"])
+        .await;
+    let chief = root.another();
+    chief.session.log_in("chief");
+    for text in [
+        "ALTER ROLE root WITH PASSWORD = 'x'",
+        "ALTER ROLE root WITH LOGIN = false",
+        "ALTER ROLE root WITH SUPERUSER = false",
+        "DROP ROLE root",
+        "DROP USER IF EXISTS root",
+    ] {
+        let words = chief.refused(text).await;
+        assert!(
+            words.ends_with("the server's setting cql-users names it"),
+            "{words}"
+        );
+    }
+    // Root has made tables, so something is stored of it.
+    let mut config = root.service.config.clone();
+    config.users.clear();
+    let later = crate::service::Service::new(root.service.store.clone(), config);
+    let roles = later.roles.all().await.unwrap();
+    let left = &roles["root"];
+    assert!(!left.permissions.is_empty());
+    assert!(!left.is_superuser && !left.can_login && left.password.is_none());
+    assert!(
+        log_in(&later, &root.session, Some(b"\0root\0r"))
+            .await
+            .is_err()
+    );
+}
+
+/// Hashes as older versions made them, of PBKDF2 with fewer rounds.
+#[tokio::test]
+async fn weak_hashes_are_replaced_at_the_next_login() {
+    let (root, _) = testers().await;
+    let hash_of = async |name: &str| {
+        let roles = root.service.roles.all().await.unwrap();
+        roles[name].password.clone().unwrap()
+    };
+    for (name, password, hashed) in OLD_HASHES {
+        let create =
+            format!("CREATE ROLE {name} WITH HASHED PASSWORD = '{hashed}' AND LOGIN = true");
+        root.ok(&[&create]).await;
+        let wrong = format!("\0{name}\0{password}x");
+        assert!(
+            log_in(&root.service, &root.session, Some(wrong.as_bytes()))
+                .await
+                .is_err()
+        );
+        assert_eq!(hash_of(name).await, *hashed);
+        let right = format!("\0{name}\0{password}");
+        for _ in 0..2 {
+            let logged_in = log_in(&root.service, &root.session, Some(right.as_bytes())).await;
+            assert_eq!(logged_in, Ok((*name).to_owned()));
+            assert!(hash_of(name).await.starts_with("$2a$"), "{name}");
+        }
+        assert!(
+            log_in(&root.service, &root.session, Some(wrong.as_bytes()))
+                .await
+                .is_err()
+        );
+    }
+}
+
+const OLD_HASHES: &[(&str, &str, &str)] = &[
+    (
+        "old1",
+        "secret",
+        "pbkdf2-sha256$500$00000000000000000000000000000000$c280add702ca62807bf341be246f80f9ad1bbcd79bced3141abd3b13a90cdef1",
+    ),
+    (
+        "old2",
+        "p",
+        "pbkdf2-sha256$500$01010101010101010101010101010101$4748fca3952f545473db31bd8cba4f3b80982b762213b61201f7fc2a4499a045",
+    ),
+    (
+        "old3",
+        "a much longer password of several words",
+        "pbkdf2-sha256$500$02020202020202020202020202020202$5641e73cc62ba3590eb3453e942bd96c979b12247302b2618539139f3775c45c",
+    ),
+    (
+        "old4",
+        "ümläut",
+        "pbkdf2-sha256$500$03030303030303030303030303030303$7bc98b9beefd4248c9a62a2f7332234c8fe0e7efb3e914c310eb6eb8616d0ecd",
+    ),
+];
+
+#[tokio::test]
+async fn a_dropped_role_takes_no_other_permissions_with_it() {
+    let (root, _) = testers().await;
+    root.ok(&[
+        "CREATE ROLE a",
+        "CREATE ROLE 'a/b'",
+        "GRANT ALTER ON ROLE a TO bob",
+        "GRANT ALTER ON ROLE 'a/b' TO bob",
+        "DROP ROLE a",
+    ])
+    .await;
+    let roles = root.service.roles.all().await.unwrap();
+    let left: Vec<&String> = roles["bob"].permissions.keys().collect();
+    assert_eq!(left, ["roles/a/b"]);
+}
+
+#[tokio::test]
+async fn roles_see_what_is_theirs() {
+    let (root, bob) = testers().await;
+    root.ok(&["GRANT SELECT ON ks.t TO readers", "CREATE ROLE other"])
+        .await;
+    for (text, words) in [
+        (
+            "LIST ALL PERMISSIONS",
+            "You are not authorized to view everyone's permissions",
+        ),
+        (
+            "LIST ALL PERMISSIONS OF readers",
+            "You are not authorized to view readers's permissions",
+        ),
+        (
+            "LIST SELECT ON ks.t OF root",
+            "You are not authorized to view root's permissions",
+        ),
+        (
+            "LIST ROLES OF root",
+            "You are not authorized to view roles granted to root ",
+        ),
+    ] {
+        assert_eq!(bob.refused(text).await, words, "{text}");
+    }
+    let columns = |body: ResultBody| {
+        let rows = rows(body);
+        let names = rows
+            .metadata
+            .columns
+            .iter()
+            .map(|column| column.name.clone());
+        names.collect::<Vec<String>>()
+    };
+    let listed = root.ok(&["LIST ROLES"]).await;
+    assert_eq!(
+        columns(listed.body),
+        ["role", "super", "login", "options", "datacenters"]
+    );
+    root.ok(&["GRANT readers TO bob"]).await;
+    bob.ok(&["LIST ALL PERMISSIONS OF readers", "LIST ROLES OF readers"])
+        .await;
+    root.ok(&["GRANT DESCRIBE ON ALL ROLES TO bob"]).await;
+    bob.ok(&["LIST ALL PERMISSIONS", "LIST ROLES OF root"])
+        .await;
+    assert_eq!(rows(bob.ok(&["LIST ROLES"]).await.body).len(), 4);
+}
+
+#[tokio::test]
+async fn passwords_are_shown_to_nobody() {
+    let (root, _) = testers().await;
+    let mut client = Client::started(&root.service, Version::V4, None).await;
+    let response = client.ask(Request::AuthResponse(Some(b"\0root\0r"))).await;
+    assert_eq!(response, Response::AuthSuccess(None));
+    for text in [
+        "CREATE ROLE x WITH PASSWORD = 'hidden' AND LOGIN = true",
+        "alter user x with password 'hidden'",
+        "ALTER ROLE x WITH LOGIN = true AND PASSWORD = 'hidden'",
+        "CREATE ROLE y WITH PASSWORD = 'hidden' AND nothing",
+    ] {
+        client.send(1, query(text), true).await;
+        client.next().await.unwrap();
+        let prepare = Prepare {
+            query: text,
+            keyspace: None,
+        };
+        client.send(1, Request::Prepare(prepare), true).await;
+        client.next().await.unwrap();
+    }
+    let contains = |rows: &Rows, text: &str| {
+        let bytes = format!("{:?}", text.as_bytes());
+        format!("{rows:?}").contains(bytes.trim_matches(['[', ']']))
+    };
+    for table in [
+        "system.prepared_statements",
+        "system_traces.sessions",
+        "system_traces.events",
+    ] {
+        let read = rows(root.ok(&[&format!("SELECT * FROM {table}")]).await.body);
+        assert!(contains(&read, "*******"), "{table}: {read:?}");
+        assert!(!contains(&read, "hidden"), "{table}");
+    }
 }

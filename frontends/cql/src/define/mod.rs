@@ -21,6 +21,7 @@ use tessera_core::Error;
 
 pub(crate) use self::throughput::Throughputs;
 
+use crate::auth::{Permitted, Rights};
 use crate::catalog::Catalog;
 use crate::error::{CqlError, ErrorKind, Result};
 use crate::failure::Failure;
@@ -51,21 +52,29 @@ pub(crate) struct Definer<'a> {
     pub(crate) throughput: Option<u32>,
 }
 
-/// Runs a statement that defines.
-pub(crate) async fn run(
-    service: &Service,
-    statement: &Statement,
-    keyspace: Option<&str>,
-    throughput: Option<u32>,
-) -> Result<Defined> {
+/// What a request wants to be defined.
+pub(crate) struct Wanted<'a> {
+    pub(crate) statement: &'a Statement,
+    /// The session's keyspace.
+    pub(crate) keyspace: Option<&'a str>,
+    pub(crate) throughput: Option<u32>,
+    /// Those of the role that asks.
+    pub(crate) rights: &'a Rights,
+}
+
+/// Runs a statement that defines, if the role that asks may do so by the catalog that it runs with.
+pub(crate) async fn run(service: &Service, wanted: &Wanted<'_>) -> Result<Defined> {
+    let keyspace = wanted.keyspace;
     let _changing = service.catalogs.lock().await;
     let mut catalog = service.catalog().await?;
     for _ in 0..ATTEMPTS {
+        let rights = wanted.rights;
+        let statement = rights.statement(wanted.statement, keyspace, &catalog)?;
         let definer = Definer {
             service,
             catalog,
             keyspace,
-            throughput,
+            throughput: wanted.throughput,
         };
         let defined = define(&definer, statement).await;
         // Also if it failed: it may have failed half way, or because others changed something.
@@ -108,8 +117,8 @@ pub(crate) fn is_definition(statement: &Statement) -> bool {
     )
 }
 
-async fn define(definer: &Definer<'_>, statement: &Statement) -> Done {
-    match statement {
+async fn define(definer: &Definer<'_>, statement: Permitted<'_, Statement>) -> Done {
+    match &*statement {
         Statement::CreateKeyspace(create) => keyspace::create(definer, create).await,
         Statement::AlterKeyspace {
             name,

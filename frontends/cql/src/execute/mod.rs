@@ -49,6 +49,7 @@ mod write;
 
 use tessera_core::throughput::Charge;
 
+use crate::auth::Permitted;
 use crate::error::CqlError;
 use crate::failure::Failure;
 use crate::plan::{Plan, Step, check_batch};
@@ -94,9 +95,12 @@ pub(crate) enum Outcome {
 }
 
 /// Runs a plan. [`Failure::Stale`] if its table was changed since: plan it again.
-pub(crate) async fn run(plan: &Plan, context: &Context<'_>) -> Result<Answer, Failure> {
+pub(crate) async fn run(
+    plan: Permitted<'_, Plan>,
+    context: &Context<'_>,
+) -> Result<Answer, Failure> {
     match &plan.step {
-        Step::Select(select) => select::select(plan, select, context).await,
+        Step::Select(select) => select::select(&plan, select, context).await,
         Step::Modify(modification) => {
             let statement = Statement {
                 plan: modification,
@@ -129,7 +133,7 @@ pub(crate) async fn run(plan: &Plan, context: &Context<'_>) -> Result<Answer, Fa
 /// used.
 pub(crate) async fn run_batch(
     kind: BatchKind,
-    statements: &[(&Plan, &[Value<'_>])],
+    statements: &[(Permitted<'_, Plan>, &[Value<'_>])],
     context: &Context<'_>,
 ) -> Result<Answer, Failure> {
     let kind = match kind {

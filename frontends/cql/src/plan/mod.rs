@@ -25,8 +25,9 @@ mod together;
 mod typing;
 mod view;
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
+use crate::auth::{self, Need};
 use crate::catalog::{Catalog, KeyspaceEntry, Place, Relation, keyspace_of};
 use crate::error::{CqlError, Result};
 use crate::statement::{Parsed, QualifiedName, Statement};
@@ -58,6 +59,14 @@ pub(crate) struct Plan {
     /// The columns of the rows that it gives. Those of conditional writes come with the rows.
     pub(crate) result_columns: Option<Arc<[ColumnSpec]>>,
     pub(crate) step: Step,
+    needs: OnceLock<Vec<Need>>,
+}
+
+impl Plan {
+    /// What a role needs to run it.
+    pub(crate) fn needs(&self) -> &[Need] {
+        self.needs.get_or_init(|| auth::of_plan(&self.step))
+    }
 }
 
 /// What a plan does.
@@ -107,6 +116,7 @@ pub(crate) fn prepare(parsed: &Parsed, catalog: &Catalog, keyspace: Option<&str>
         partition_key_indexes,
         result_columns,
         step,
+        needs: OnceLock::new(),
     })
 }
 

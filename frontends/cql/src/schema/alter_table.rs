@@ -8,6 +8,11 @@ use crate::parser::parse;
 use crate::statement::{AlterTableAction, ColumnDefinition, Relation, Statement};
 use crate::types::DataType;
 
+/// Nothing would be masked, so nothing pretends to be.
+const NO_MASKS: &str = "Cannot mask columns because dynamic data masking is not enabled. You can \
+                        enable it with the dynamic_data_masking_enabled property on \
+                        cassandra.yaml";
+
 /// A table and its views, as a statement leaves them.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct AlteredTable {
@@ -28,6 +33,9 @@ pub(crate) fn alter_table(
             if_not_exists,
             columns,
         } => {
+            if columns.iter().any(|column| column.mask.is_some()) {
+                return refuse(NO_MASKS);
+            }
             for column in columns {
                 altered.add(column, *if_not_exists, types)?;
             }
@@ -51,10 +59,7 @@ pub(crate) fn alter_table(
         }
         AlterTableAction::AlterMask { mask, .. } => {
             if mask.is_some() {
-                return refuse(
-                    "Cannot mask columns because dynamic data masking is not enabled. You can \
-                     enable it with the dynamic_data_masking_enabled property on cassandra.yaml",
-                );
+                return refuse(NO_MASKS);
             }
         }
         AlterTableAction::DropCompactStorage => {
@@ -333,6 +338,19 @@ mod tests {
     fn names(table: &Table) -> String {
         let names: Vec<&str> = table.columns.iter().map(|c| c.name.as_str()).collect();
         names.join(" ")
+    }
+
+    #[test]
+    fn nothing_is_masked() {
+        for action in [
+            "ADD x text MASKED WITH DEFAULT",
+            "ADD (x int, y text MASKED WITH mask_inner(1, null))",
+            "ADD IF NOT EXISTS v int MASKED WITH DEFAULT",
+            "ALTER w MASKED WITH DEFAULT",
+        ] {
+            let refused = altered(plain(), &format!("ALTER TABLE t {action}"));
+            assert_eq!(refused.unwrap_err().message, NO_MASKS, "{action}");
+        }
     }
 
     #[test]

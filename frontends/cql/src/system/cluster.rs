@@ -3,6 +3,7 @@
 use tessera_core::engine::BoxFuture;
 
 use super::{Cell, Cells, Row, Source, SystemTable, empty, estimates};
+use crate::auth::without_password;
 use crate::error::Result;
 use crate::schema::DATA_CENTER;
 use crate::wire::Version;
@@ -159,7 +160,7 @@ fn prepared_statements<'a>(source: &'a Source<'a>) -> BoxFuture<'a, Result<Vec<R
         let rows = prepared.iter().map(|prepared| {
             let cells = Cells::of(source.table)
                 .with("prepared_id", &prepared.id[..])
-                .with("query_string", &prepared.query);
+                .with("query_string", &*without_password(&prepared.query));
             match &prepared.keyspace {
                 Some(keyspace) => cells.with("logged_keyspace", &**keyspace).row(),
                 None => cells.row(),
