@@ -88,9 +88,8 @@ async fn list_collections(
         let all = !(only_authorized && name_only);
         all || session.may(|user| user.reaches_collection(request.database, name))
     };
-    let is_listed = |name: &str| {
-        (!lists_all || !config::is_unlisted(service, name)) && is_own(name)
-    };
+    let is_listed =
+        |name: &str| (!lists_all || !config::is_unlisted(service, name)) && is_own(name);
     for name in config::names(request.database).filter(|name| is_listed(name)) {
         let mut shown = doc! { "name": name, "type": "collection" };
         if !name_only {
