@@ -96,14 +96,8 @@ pub(super) async fn modify(
         .await?;
     let (is_applied, found, unclean) = outcome.value;
     let mut charge = outcome.meter.charge();
-    while is_applied {
-        match forget_hidden(&writes, context).await {
-            Ok(forgotten) => {
-                charge += forgotten;
-                break;
-            }
-            Err(failure) => wait_out(failure).await?,
-        }
+    if is_applied {
+        charge += forget(&writes, context).await?;
     }
     for (index, key) in unclean {
         charge += purge(&writes, index, key, context).await?;
@@ -155,6 +149,19 @@ async fn apply_all(
         }
     }
     Ok((is_applied, found, unclean))
+}
+
+/// Takes away what deletions hide of these.
+async fn forget(
+    writes: &Arc<[Write]>,
+    context: &Context<'_>,
+) -> std::result::Result<Charge, Failure> {
+    loop {
+        match forget_hidden(writes, context).await {
+            Err(failure) => wait_out(failure).await?,
+            forgotten => return forgotten,
+        }
+    }
 }
 
 /// Takes away the rows of a deleted partition that did not fit in its transaction.
