@@ -63,7 +63,7 @@ impl Sequence {
     /// `parts` are what the keys have of all records.
     pub(crate) fn hottest_share(&self, parts: impl Iterator<Item = f64>) -> Option<f64> {
         let by_chance: f64 = parts
-            .map(|part| part * (1.0 - (1.0 - part).powi(NEAR as i32)))
+            .map(|part| part * (1.0 - (1.0 - part).powf(NEAR as f64)))
             .sum();
         if self.moments == 0 || by_chance > TOO_FEW_KEYS {
             return None;

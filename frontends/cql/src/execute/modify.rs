@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use tessera_core::Error;
 use tessera_core::throughput::Charge;
 use tessera_core::transaction::Transaction;
 
@@ -96,7 +97,7 @@ pub(super) async fn modify(
     let (is_applied, found, unclean) = outcome.value;
     let mut charge = outcome.meter.charge();
     if is_applied {
-        charge += forget_hidden(&writes, context).await?;
+        charge += forget(&writes, context).await?;
     }
     for (index, key) in unclean {
         charge += purge(&writes, index, key, context).await?;
@@ -150,6 +151,19 @@ async fn apply_all(
     Ok((is_applied, found, unclean))
 }
 
+/// Takes away what deletions hide of these.
+async fn forget(
+    writes: &Arc<[Write]>,
+    context: &Context<'_>,
+) -> std::result::Result<Charge, Failure> {
+    loop {
+        match forget_hidden(writes, context).await {
+            Err(failure) => wait_out(failure).await?,
+            forgotten => return forgotten,
+        }
+    }
+}
+
 /// Takes away the rows of a deleted partition that did not fit in its transaction.
 async fn purge(
     writes: &Arc<[Write]>,
@@ -171,11 +185,28 @@ async fn purge(
                     }
                 })
             })
-            .await?;
-        charge += purged.meter.charge();
-        if purged.value {
-            return Ok(charge);
+            .await;
+        match purged {
+            Ok(purged) => {
+                charge += purged.meter.charge();
+                if purged.value {
+                    return Ok(charge);
+                }
+            }
+            Err(failure) => wait_out(failure).await?,
         }
+    }
+}
+
+/// Waits for the throughput that was missing. A change that was made must not be answered as refused
+/// for what is left to do behind it.
+async fn wait_out(failure: Failure) -> std::result::Result<(), Failure> {
+    match failure {
+        Failure::Core(Error::Throttled { retry_after, .. }) => {
+            Box::pin(tokio::time::sleep(retry_after)).await;
+            Ok(())
+        }
+        failure => Err(failure),
     }
 }
 

@@ -136,3 +136,61 @@ async fn what_is_seen_after_deletions_and_writes_at_once_stays_so() {
     clock.advance(3_600 * 1_000);
     check(&tester, &[("SELECT * FROM t", &seen)]).await;
 }
+
+/// Whatever a statement changes, and wherever: without throughput nothing of it is done.
+#[tokio::test]
+async fn what_is_refused_for_want_of_throughput_leaves_nothing() {
+    let (tester, clock) = standing(&[
+        "CREATE TABLE t (k int PRIMARY KEY, v int) WITH cosmosdb_provisioned_throughput = 400",
+        "CREATE TABLE free (k int PRIMARY KEY, v int)",
+        "CREATE TABLE n (k int PRIMARY KEY, c counter) WITH cosmosdb_provisioned_throughput = 400",
+        "INSERT INTO t (k, v) VALUES (1, 1)",
+        "UPDATE n SET c = c + 1 WHERE k = 1",
+    ])
+    .await;
+    let all = |begin: &str, changes: &[&str]| {
+        let changes = changes.join("; ");
+        format!("BEGIN {begin} {changes}; APPLY BATCH")
+    };
+    let across = [
+        "INSERT INTO free (k, v) VALUES (1, 1)",
+        "INSERT INTO t (k, v) VALUES (2, 2)",
+        "UPDATE t SET v = 5 WHERE k = 1",
+        "INSERT INTO free (k, v) VALUES (2, 2)",
+    ];
+    let statements = [
+        all("BATCH", &across),
+        all("UNLOGGED BATCH", &across),
+        all("BATCH", &["DELETE FROM t WHERE k = 1", across[0]]),
+        all("COUNTER BATCH", &["UPDATE n SET c = c + 1 WHERE k = 1"; 3]),
+        all(
+            "BATCH",
+            &["INSERT INTO t (k, v) VALUES (9, 9) IF NOT EXISTS"],
+        ),
+        "UPDATE t SET v = 7 WHERE k IN (1, 2, 3, 4, 5)".to_owned(),
+        "DELETE FROM t WHERE k IN (1, 2, 3)".to_owned(),
+        "INSERT INTO t (k, v) VALUES (3, 3)".to_owned(),
+        "INSERT INTO t (k, v) VALUES (3, 3) IF NOT EXISTS".to_owned(),
+        "UPDATE t SET v = 3 WHERE k = 1 IF v = 1".to_owned(),
+    ];
+    for statement in statements {
+        for table in ["t", "n"] {
+            loop {
+                let read = format!("SELECT * FROM {table} WHERE k = 1");
+                if tester.run(&read).await.is_err() {
+                    break;
+                }
+            }
+        }
+        let words = tester.refused(&statement).await;
+        assert!(words.contains("RetryAfterMs="), "{statement}: {words}");
+        clock.advance(10_000);
+        for (read, expected) in [
+            ("SELECT k, v FROM t", "1, 1"),
+            ("SELECT k, v FROM free", ""),
+            ("SELECT k, c FROM n", "1, 1"),
+        ] {
+            check(&tester, &[(read, expected)]).await;
+        }
+    }
+}

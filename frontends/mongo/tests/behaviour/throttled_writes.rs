@@ -122,6 +122,10 @@ fn errors(reply: &Document) -> Vec<(i32, i32)> {
     errors.map(of).collect()
 }
 
+fn size(errors: &[(i32, i32)]) -> i32 {
+    i32::try_from(errors.len()).unwrap()
+}
+
 fn labels(reply: &Document) -> Vec<&str> {
     let labels = reply.get_array("errorLabels").ok().into_iter().flatten();
     labels.map(|label| label.as_str().unwrap()).collect()
@@ -161,7 +165,7 @@ async fn documents_that_are_refused_otherwise_are_told_apart() {
     let reply = shop.run(soon(insert)).await;
     let n = reply.get_i32("n").unwrap();
     let codes = errors(&reply);
-    assert_eq!(codes.len(), 700 - n as usize, "{n}");
+    assert_eq!(size(&codes), 700 - n);
     assert!(codes.contains(&(5, 11000)), "{codes:?}");
     assert_eq!(shop.count(doc! { "_id": { "$gte": 100 } }).await, n);
 }
@@ -287,7 +291,7 @@ async fn statements_that_were_not_done_are_told_one_by_one() {
         assert!(is_ok(&reply) && n > 0 && n < 200, "{reply}");
         let failed = errors(&reply);
         assert_eq!(failed.first(), Some(&(n, THROTTLED)));
-        assert_eq!(failed.len(), if ordered { 1 } else { 200 - n as usize });
+        assert_eq!(size(&failed), if ordered { 1 } else { 200 - n });
         assert_eq!(shop.count(doc! { "v": 1 }).await, n);
 
         let deletes: Vec<Document> = (0..200)
@@ -414,7 +418,7 @@ async fn partitions_that_have_throughput_take_what_is_theirs() {
         if ordered {
             assert_eq!(failed.len(), usize::from(is_ok(&reply)), "{reply}");
         } else {
-            assert_eq!(failed.len(), 60 - n as usize, "{reply}");
+            assert_eq!(size(&failed), 60 - n, "{reply}");
             assert!((15..45).contains(&n), "{n}");
         }
         shop.clock.advance(100_000);
