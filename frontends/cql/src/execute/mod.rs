@@ -6,6 +6,8 @@
 
 mod batch_limits;
 #[cfg(test)]
+mod analysis_tests;
+#[cfg(test)]
 mod batch_tests;
 mod change;
 mod collect;

@@ -1,11 +1,10 @@
 //! ALTER TABLE: the table that a statement makes of another, and its views with it.
 
-use super::create_table::check_nested;
-use super::create_view::relation_text;
+use super::create_table::{NO_MASKS, check_nested};
+use super::create_view::{clause_of, relations_of};
 use super::{Column, ColumnKind, Table, Types, View, resolve_type};
 use crate::error::{CqlError, Result, refuse};
-use crate::parser::parse;
-use crate::statement::{AlterTableAction, ColumnDefinition, Relation, Statement};
+use crate::statement::{AlterTableAction, ColumnDefinition, Relation};
 use crate::types::DataType;
 
 /// A table and its views, as a statement leaves them.
@@ -51,10 +50,7 @@ pub(crate) fn alter_table(
         }
         AlterTableAction::AlterMask { mask, .. } => {
             if mask.is_some() {
-                return refuse(
-                    "Cannot mask columns because dynamic data masking is not enabled. You can \
-                     enable it with the dynamic_data_masking_enabled property on cassandra.yaml",
-                );
+                return refuse(NO_MASKS);
             }
         }
         AlterTableAction::DropCompactStorage => {
@@ -87,6 +83,9 @@ impl AlteredTable {
         types: &Types,
     ) -> Result<()> {
         let name = &definition.name;
+        if definition.mask.is_some() {
+            return refuse(NO_MASKS);
+        }
         let data_type = resolve_type(&definition.data_type, &self.table.keyspace, types)?;
         if self.table.column(name).is_some() {
             if if_not_exists {
@@ -147,7 +146,8 @@ impl AlteredTable {
         };
         let name = &column.name;
         let is_same = |left: &DataType, right: &DataType| {
-            left.freeze() == right.freeze() && left.is_multi_cell() == right.is_multi_cell()
+            let bare = |data_type: &DataType| data_type.without_user_types().freeze();
+            bare(left) == bare(right) && left.is_multi_cell() == right.is_multi_cell()
         };
         if !is_same(&dropped.data_type, &column.data_type) {
             return refuse(format!(
@@ -205,7 +205,11 @@ impl AlteredTable {
                 "Cannot drop column {name} on base table {table} with materialized views"
             ));
         }
-        let column = column.clone();
+        // Its type must be known as long as the table is there, and its user types need not be.
+        let column = Column {
+            data_type: column.data_type.without_user_types(),
+            ..column.clone()
+        };
         self.table.columns.retain(|other| other.name != name);
         self.table.dropped.retain(|(other, _)| other.name != name);
         self.table.dropped.push((column, dropped_us));
@@ -267,11 +271,7 @@ fn rename_in(table: &mut Table, from: &str, to: &str) {
 
 /// The relations of a view, with another name for a column.
 fn renamed_clause(clause: &str, from: &str, to: &str) -> Result<String> {
-    let parsed = parse(&format!("SELECT * FROM t WHERE {clause} ALLOW FILTERING"))?;
-    let Statement::Select(select) = parsed.statement else {
-        return refuse("The definition of a view cannot be read");
-    };
-    let mut relations = select.relations;
+    let mut relations = relations_of(clause)?;
     for relation in &mut relations {
         for column in columns_of(relation) {
             if column == from {
@@ -279,8 +279,7 @@ fn renamed_clause(clause: &str, from: &str, to: &str) -> Result<String> {
             }
         }
     }
-    let texts: Vec<String> = relations.iter().map(relation_text).collect();
-    Ok(texts.join(" AND "))
+    clause_of(&relations)
 }
 
 fn columns_of(relation: &mut Relation) -> Vec<&mut String> {
@@ -301,7 +300,9 @@ fn columns_of(relation: &mut Relation) -> Vec<&mut String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::parser::parse;
     use crate::schema::testing::{keyspace_types, table, view};
+    use crate::statement::Statement;
 
     fn altered(before: AlteredTable, text: &str) -> Result<AlteredTable> {
         let Statement::AlterTable(alter) = parse(text)?.statement else {

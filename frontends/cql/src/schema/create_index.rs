@@ -5,6 +5,9 @@ use crate::error::{CqlError, Result, refuse};
 use crate::statement::{CreateIndex, IndexTarget, IndexTargetKind, PropertyValue};
 use crate::types::{DataType, Native};
 
+/// The names of the class that Cassandra 5 makes no indexes of by default.
+const SASI: [&str; 2] = ["SASIIndex", "org.apache.cassandra.index.sasi.SASIIndex"];
+
 /// The index; none if it is there already, and may be. `taken` tells whether the keyspace has an
 /// index of this name.
 pub(crate) fn create_index(
@@ -58,7 +61,7 @@ pub(crate) fn create_index(
         Some(name) => name.clone(),
         None => free_name(table, &column.name, taken),
     };
-    let index = Index {
+    let mut index = Index {
         name,
         column: column.name.clone(),
         kind,
@@ -67,7 +70,10 @@ pub(crate) fn create_index(
             .clone()
             .filter(|class| class != "legacy_local_table"),
         options: options(create)?,
+        is_analyzed: false,
     };
+    index.is_analyzed = index.analysis().is_some();
+    check_class(&index)?;
     if let Some(other) = table.indexes.iter().find(|other| is_same(other, &index)) {
         if create.if_not_exists {
             return Ok(None);
@@ -81,6 +87,25 @@ pub(crate) fn create_index(
         storage_attached::check(&index, column, table)?;
     }
     Ok(Some(index))
+}
+
+/// Refuses classes that there are none of.
+fn check_class(index: &Index) -> Result<()> {
+    let Some(class) = &index.class else {
+        return Ok(());
+    };
+    if index.is_storage_attached() {
+        return Ok(());
+    }
+    if SASI.contains(&class.as_str()) {
+        return refuse(
+            "SASI indexes are disabled. This server has no setting that enables them; a \
+             storage-attached index ('sai') is of more use",
+        );
+    }
+    Err(CqlError::configuration(format!(
+        "Unable to find custom indexer class '{class}'"
+    )))
 }
 
 /// Whether two indexes differ in nothing but their names. Those of different classes may be of one
@@ -260,7 +285,15 @@ mod tests {
             ),
             ("CREATE CUSTOM INDEX d ON t (keys(m)) USING 'sai'", ""),
             ("CREATE CUSTOM INDEX e ON t (values(m)) USING 'sai'", ""),
-            ("CREATE CUSTOM INDEX f ON t (v) USING 'Other'", ""),
+            (
+                "CREATE CUSTOM INDEX f ON t (v) USING 'Other'",
+                "Unable to find custom indexer class 'Other'",
+            ),
+            (
+                "CREATE CUSTOM INDEX f ON t (v) USING 'org.apache.cassandra.index.sasi.SASIIndex'",
+                "SASI indexes are disabled. This server has no setting that enables them; a \
+                 storage-attached index ('sai') is of more use",
+            ),
         ] {
             let Statement::CreateIndex(create) = parse(text).unwrap().statement else {
                 panic!("{text}")

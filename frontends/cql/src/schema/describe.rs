@@ -1,7 +1,7 @@
 //! Definitions as statements that repeat them, as DESCRIBE of Cassandra 5 prints them.
 
 use super::{Column, ColumnKind, Index, Keyspace, Table, View};
-use crate::statement::{Direction, quoted};
+use crate::statement::{Direction, quoted, quoted_type};
 use crate::types::UserType;
 
 const INDENT: &str = "    ";
@@ -33,7 +33,7 @@ pub(crate) fn describe_type(user_type: &UserType) -> String {
     format!(
         "CREATE TYPE {}.{} (\n{}\n);",
         quoted(&user_type.keyspace),
-        quoted(&user_type.name),
+        quoted_type(&user_type.name),
         fields.join(",\n")
     )
 }

@@ -3,6 +3,7 @@
 //! A value is its bytes, as clients send them and rows keep them; what it means is told by its
 //! type. No bytes at all is a value of its own for most types, and is not null.
 
+mod analysis;
 mod calendar;
 mod collection;
 mod compare;
@@ -28,7 +29,8 @@ pub(crate) use collection::{
 };
 pub(crate) use compare::compare;
 pub(crate) use data_type::{DataType, Native, UserType};
-pub(crate) use decimal::Decimal;
+pub(crate) use analysis::Analysis;
+pub(crate) use decimal::{Decimal, MOST_BYTES, check_length};
 pub(crate) use duration::Duration;
 pub(crate) use format::{native_text, to_literal};
 pub(crate) use json_text::{column_json, to_json};
