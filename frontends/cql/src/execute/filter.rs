@@ -54,11 +54,7 @@ pub(super) fn entry<'w>(
 
 /// What an index of the column makes of texts, and of which one, if a test is one that it answers:
 /// the answer is then the same whether the index is used or not.
-fn analyzed<'f>(
-    table: &Table,
-    column: &str,
-    test: &'f Test,
-) -> Option<(Analysis, &'f Expression)> {
+fn analyzed<'f>(table: &Table, column: &str, test: &'f Test) -> Option<(Analysis, &'f Expression)> {
     if table.indexes.is_empty() {
         return None;
     }

@@ -4,9 +4,9 @@
 //! `write`s, which change rows as `change` says and keep what `settle` leaves of them. Expressions
 //! are evaluated in `evaluate`, keys encoded in `keys`.
 
-mod batch_limits;
 #[cfg(test)]
 mod analysis_tests;
+mod batch_limits;
 #[cfg(test)]
 mod batch_tests;
 mod change;

@@ -271,12 +271,7 @@ fn of_value(column: &Column, index: &Index, value: &[u8]) -> Vec<Vec<u8>> {
 }
 
 /// A value as an index holds it: of entries, the key and then the value.
-pub(super) fn index_value(
-    column: &Column,
-    index: &Index,
-    first: &[u8],
-    second: &[u8],
-) -> Vec<u8> {
+pub(super) fn index_value(column: &Column, index: &Index, first: &[u8], second: &[u8]) -> Vec<u8> {
     let analysis = index.analysis().filter(|_| index.is_analyzed);
     let first = match analysis {
         Some(analysis) => analysis.apply(first),

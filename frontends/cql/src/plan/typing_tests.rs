@@ -41,8 +41,10 @@ fn call(name: &str, arguments: Vec<Selector>) -> Selector {
     Selector::Function { name, arguments }
 }
 
+type Level = fn(Selector) -> Selector;
+
 /// Selectors that hold another one, each in its own way.
-const LEVELS: &[(&str, fn(Selector) -> Selector)] = &[
+const LEVELS: &[(&str, Level)] = &[
     ("tojson", |inner| call("to_json", vec![inner])),
     ("legacy", |inner| call("tojson", vec![inner])),
     ("blob", |inner| {

@@ -124,8 +124,12 @@ impl AlteredTable {
     }
 
     fn check_counters(&self, name: &str, data_type: &DataType) -> Result<()> {
-        let mut others = self.table.columns.iter().filter(|column| !column.is_key());
-        if data_type.is_counter() == self.table.is_counter() || others.next().is_none() {
+        // A table is of counters or of none as long as it is there, also when they are dropped.
+        let dropped = self.table.dropped.iter().map(|(column, _)| column);
+        let columns = self.table.columns.iter().filter(|column| !column.is_key());
+        let mut others = columns.chain(dropped);
+        let is_counter = others.next().map(|other| other.data_type.is_counter());
+        if is_counter.is_none_or(|is_counter| is_counter == data_type.is_counter()) {
             return Ok(());
         }
         let (column, kind) = match data_type.is_counter() {

@@ -304,10 +304,10 @@ mod tests {
             describe_type(&types["u"]),
             "CREATE TYPE ks.u (\n    a int,\n    \"B\" text\n);"
         );
-        let table = table("CREATE TABLE t (k int PRIMARY KEY, m map<int, int>)").unwrap();
+        let table = table("CREATE TABLE t (k int PRIMARY KEY, m map<text, int>)").unwrap();
         for text in [
             "CREATE INDEX i ON ks.t (keys(m));",
-            "CREATE CUSTOM INDEX i ON ks.t (entries(m)) USING 'sai' WITH OPTIONS = {'ascii': \
+            "CREATE CUSTOM INDEX i ON ks.t (keys(m)) USING 'sai' WITH OPTIONS = {'ascii': \
              'true'};",
         ] {
             let Statement::CreateIndex(create) = parse(text).unwrap().statement else {

@@ -438,7 +438,7 @@ mod tests {
     #[test]
     fn options_are_taken() {
         let options = with(
-            "comment = 'x' AND gc_grace_seconds = 5 AND cdc = yes AND speculative_retry = \
+            "comment = 'x' AND gc_grace_seconds = 5 AND cdc = no AND speculative_retry = \
              '95PERCENTILE' AND compaction = {'class': 'LeveledCompactionStrategy'} AND caching = \
              {'keys': 'none'} AND compression = {'enabled': false} AND read_repair = 'none' \
              AND cosmosdb_provisioned_throughput = 400",
@@ -448,7 +448,7 @@ mod tests {
             (options.comment.as_str(), options.gc_grace_seconds),
             ("x", 5)
         );
-        assert!(options.cdc);
+        assert!(!options.cdc);
         assert_eq!(options.speculative_retry, "95p");
         assert_eq!(options.read_repair, "NONE");
         assert_eq!(options.caching["keys"], "NONE");

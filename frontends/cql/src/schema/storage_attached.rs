@@ -103,7 +103,10 @@ fn check_analysis(index: &Index, data_type: &DataType) -> Result<()> {
         if value.is_empty() {
             return refuse(format!("Empty value for boolean option '{name}'"));
         }
-        if !["true", "false"].iter().any(|it| value.eq_ignore_ascii_case(it)) {
+        if !["true", "false"]
+            .iter()
+            .any(|it| value.eq_ignore_ascii_case(it))
+        {
             return refuse(format!(
                 "Illegal value for boolean option '{name}': {value}"
             ));

@@ -22,6 +22,7 @@ mod uuid;
 mod validate;
 mod vint;
 
+pub(crate) use analysis::Analysis;
 pub(crate) use calendar::{add_months, date_text, month_of, time_text, timestamp_text};
 pub(crate) use collection::{
     list_elements, map_entries, put_element, serialize_list, serialize_map, serialize_tuple,
@@ -29,7 +30,6 @@ pub(crate) use collection::{
 };
 pub(crate) use compare::compare;
 pub(crate) use data_type::{DataType, Native, UserType};
-pub(crate) use analysis::Analysis;
 pub(crate) use decimal::{Decimal, MOST_BYTES, check_length};
 pub(crate) use duration::Duration;
 pub(crate) use format::{native_text, to_literal};
