@@ -312,7 +312,8 @@ async fn long_numbers_are_refused() {
         "SELECT v * v * v * v FROM t",
         "SELECT (v * v) / v FROM t",
     ] {
-        assert_eq!(tester.refused(text).await, words);
+        let refused = tester.refused(text).await;
+        assert!(refused.ends_with(words), "{text}: {refused}");
     }
     let literal = "CREATE TABLE m (k int PRIMARY KEY, m map<int, int>)";
     tester.ok(&[literal]).await;
