@@ -306,13 +306,14 @@ impl Describer<'_> {
         let found = entry
             .tables()
             .find(|relation| relation.table.name == name.name);
-        let missing = || {
+        let Some(found) = found else {
+            entry.check_damaged(&name.name)?;
             let (table, keyspace) = (&name.name, &entry.keyspace.name);
-            CqlError::invalid(format!(
+            return refuse(format!(
                 "Table '{table}' not found in keyspace '{keyspace}'"
-            ))
+            ));
         };
-        Ok(self.table_and_dependents(entry, found.ok_or_else(missing)?))
+        Ok(self.table_and_dependents(entry, found))
     }
 
     fn find_index(&self, name: &QualifiedName) -> Result<Element> {
@@ -398,6 +399,9 @@ fn sorted_types(entry: &KeyspaceEntry) -> Vec<&UserType> {
 }
 
 fn missing(what: &str, entry: &KeyspaceEntry, name: &str) -> CqlError {
+    if let Err(damaged) = entry.check_damaged(name) {
+        return damaged;
+    }
     let keyspace = &entry.keyspace.name;
     CqlError::invalid(format!("{what} '{name}' not found in '{keyspace}'"))
 }

@@ -7,10 +7,10 @@ use bytes::Bytes;
 use md5::{Digest as _, Md5};
 use tessera_core::Store;
 
-use super::{Catalog, KeyspaceEntry, Place, Relation, container_name};
+use super::{Catalog, DamagedRelation, KeyspaceEntry, Place, Relation, container_name};
 use crate::API;
 use crate::error::Result;
-use crate::schema::{self, decode_keyspace};
+use crate::schema::{self, Keyspace, KeyspaceDefinition, Types};
 use crate::system;
 
 /// How many containers are read at a time.
@@ -27,18 +27,16 @@ pub(super) async fn load(store: &Store, before: Option<&Catalog>) -> Result<Cata
         };
         add(&mut digest, &name, &stored);
         let known = before.and_then(|before| before.find(&name));
-        let (keyspace, types) = match known {
-            Some(known) if known.stored.as_ref() == Some(&stored) => {
-                (known.keyspace.clone(), known.types.clone())
-            }
-            _ => decode_keyspace(&name, &stored)?,
+        let read = match known {
+            Some(known) if known.stored.as_ref() == Some(&stored) => known.without_relations(),
+            _ => read_keyspace(&name, stored),
         };
-        let relations = load_relations(store, &name, known.map(Arc::as_ref), &mut digest).await?;
+        let (relations, damaged) =
+            load_relations(store, &name, known.map(Arc::as_ref), &mut digest).await?;
         let entry = KeyspaceEntry {
-            keyspace,
-            types,
             relations,
-            stored: Some(stored),
+            damaged,
+            ..read
         };
         keyspaces.insert(name, Arc::new(entry));
     }
@@ -47,13 +45,60 @@ pub(super) async fn load(store: &Store, before: Option<&Catalog>) -> Result<Cata
     Ok(Catalog { keyspaces, version })
 }
 
+/// The keyspace of these bytes, in which nothing is yet. What cannot be read of it is said in the
+/// log, and is missing.
+fn read_keyspace(name: &str, stored: Bytes) -> KeyspaceEntry {
+    let (definition, damage) = match KeyspaceDefinition::decode(name, &stored) {
+        Ok(definition) => (definition, None),
+        Err(error) => {
+            let cause = error.message;
+            tracing::error!(keyspace = name, cause, "a keyspace cannot be altered");
+            let keyspace = Keyspace {
+                name: name.to_owned(),
+                replication: Vec::new(),
+                durable_writes: true,
+            };
+            let empty = KeyspaceDefinition {
+                keyspace,
+                types: Types::new(),
+                lost: Vec::new(),
+            };
+            (empty, Some(cause))
+        }
+    };
+    for lost in &definition.lost {
+        let (user_type, cause) = (lost.name(), &lost.why);
+        tracing::error!(
+            keyspace = name,
+            user_type,
+            cause,
+            "a type cannot be used until it is dropped and made again"
+        );
+    }
+    KeyspaceEntry {
+        keyspace: definition.keyspace,
+        types: definition.types,
+        lost_types: definition.lost,
+        damage,
+        relations: BTreeMap::new(),
+        damaged: BTreeMap::new(),
+        stored: Some(stored),
+    }
+}
+
+/// What is in a keyspace: what can be read, and what cannot.
+type Loaded = (
+    BTreeMap<String, Arc<Relation>>,
+    BTreeMap<String, Arc<DamagedRelation>>,
+);
+
 async fn load_relations(
     store: &Store,
     keyspace: &str,
     before: Option<&KeyspaceEntry>,
     digest: &mut Md5,
-) -> Result<BTreeMap<String, Arc<Relation>>> {
-    let mut relations = BTreeMap::new();
+) -> Result<Loaded> {
+    let (mut relations, mut damaged) = (BTreeMap::new(), BTreeMap::new());
     let mut from = String::new();
     loop {
         let page = store
@@ -63,21 +108,42 @@ async fn load_relations(
         for (name, definition) in page {
             let name = name.container;
             from = format!("{name}\0");
-            // A table whose definition cannot be read is missing alone.
-            let Ok(definition) = definition else {
-                continue;
-            };
-            let schema = definition.schema;
+            let read = definition.map_err(|error| error.to_string());
+            // Without bytes, if the core cannot read it either.
+            let schema = read.as_ref().map(|it| it.schema.clone());
+            let schema = schema.unwrap_or_default();
             add(digest, &name, &schema);
             let known = before.and_then(|before| before.relation(&name));
-            let relation = match known {
-                Some(known) if is_of(known, &schema) => Arc::clone(known),
-                _ => Arc::new(decode(keyspace, &name, schema)?),
-            };
-            relations.insert(name, relation);
+            if let Some(known) = known.filter(|known| is_of(known, &schema)) {
+                relations.insert(name, Arc::clone(known));
+                continue;
+            }
+            let known = before.and_then(|before| before.damaged(&name));
+            if let Some(known) = known.filter(|known| known.schema == schema) {
+                damaged.insert(name, Arc::clone(known));
+                continue;
+            }
+            let decoded = read.and_then(|_| {
+                let decoded = decode(keyspace, &name, schema.clone());
+                decoded.map_err(|error| error.message)
+            });
+            match decoded {
+                Ok(relation) => {
+                    relations.insert(name, Arc::new(relation));
+                }
+                Err(why) => {
+                    tracing::error!(
+                        keyspace,
+                        table = name,
+                        cause = why,
+                        "a table cannot be used until it is dropped and made again"
+                    );
+                    damaged.insert(name, Arc::new(DamagedRelation { schema, why }));
+                }
+            }
         }
         if is_last {
-            return Ok(relations);
+            return Ok((relations, damaged));
         }
     }
 }

@@ -16,8 +16,8 @@ use tessera_core::Container;
 use tessera_core::name::ContainerName;
 
 use crate::API;
-use crate::error::{CqlError, Result};
-use crate::schema::{Keyspace, Table, Types, View};
+use crate::error::{CqlError, ErrorKind, Result, refuse};
+use crate::schema::{Keyspace, KeyspaceDefinition, LostType, Table, Types, View};
 use crate::statement::QualifiedName;
 
 pub(crate) use cache::Catalogs;
@@ -37,8 +37,23 @@ pub(crate) struct KeyspaceEntry {
     pub(crate) keyspace: Keyspace,
     pub(crate) types: Types,
     relations: BTreeMap<String, Arc<Relation>>,
+    /// Tables and views whose definitions cannot be read, by name.
+    damaged: BTreeMap<String, Arc<DamagedRelation>>,
+    /// Types that cannot be read.
+    pub(crate) lost_types: Vec<LostType>,
+    /// Why its own definition cannot be read, if it cannot: what is in it can be used, and it can
+    /// be dropped.
+    damage: Option<String>,
     /// The core's bytes of it; none for Cassandra's own.
     pub(crate) stored: Option<Bytes>,
+}
+
+/// A table or a view whose definition cannot be read: it can be dropped, and nothing else.
+#[derive(Debug)]
+pub(crate) struct DamagedRelation {
+    /// The core's bytes of it.
+    schema: Bytes,
+    why: String,
 }
 
 /// A table or a view.
@@ -94,8 +109,12 @@ impl Catalog {
     ) -> Result<&Arc<Relation>> {
         let keyspace = keyspace_of(name, session_keyspace)?;
         let table = &name.name;
-        let missing = || CqlError::invalid(format!("table {table} does not exist"));
-        self.keyspace(keyspace)?.relation(table).ok_or_else(missing)
+        let entry = self.keyspace(keyspace)?;
+        let Some(relation) = entry.relation(table) else {
+            entry.check_damaged(table)?;
+            return refuse(format!("table {table} does not exist"));
+        };
+        Ok(relation)
     }
 
     /// All keyspaces by name.
@@ -120,7 +139,65 @@ impl KeyspaceEntry {
             keyspace,
             types: Types::new(),
             relations,
+            damaged: BTreeMap::new(),
+            lost_types: Vec::new(),
+            damage: None,
             stored: None,
+        }
+    }
+
+    /// The same, with nothing in it.
+    fn without_relations(&self) -> Self {
+        Self {
+            keyspace: self.keyspace.clone(),
+            types: self.types.clone(),
+            relations: BTreeMap::new(),
+            damaged: BTreeMap::new(),
+            lost_types: self.lost_types.clone(),
+            damage: self.damage.clone(),
+            stored: self.stored.clone(),
+        }
+    }
+
+    /// A table or view that cannot be read.
+    pub(crate) fn damaged(&self, name: &str) -> Option<&Arc<DamagedRelation>> {
+        self.damaged.get(name)
+    }
+
+    /// Refuses a table or view that cannot be read.
+    pub(crate) fn check_damaged(&self, name: &str) -> Result<()> {
+        match self.damaged(name) {
+            None => Ok(()),
+            Some(damaged) => Err(CqlError::new(
+                ErrorKind::Server,
+                format!(
+                    "Table '{}.{name}' can only be dropped. {}",
+                    self.keyspace.name, damaged.why
+                ),
+            )),
+        }
+    }
+
+    /// A type that cannot be read.
+    pub(crate) fn lost_type(&self, name: &str) -> Option<&LostType> {
+        self.lost_types.iter().find(|lost| lost.name() == name)
+    }
+
+    /// The definition, refused if it cannot be read.
+    pub(crate) fn definition(&self) -> Result<KeyspaceDefinition> {
+        match &self.damage {
+            None => Ok(KeyspaceDefinition {
+                keyspace: self.keyspace.clone(),
+                types: self.types.clone(),
+                lost: self.lost_types.clone(),
+            }),
+            Some(why) => Err(CqlError::new(
+                ErrorKind::Server,
+                format!(
+                    "Keyspace '{}' can only be dropped, and what is in it used. {why}",
+                    self.keyspace.name
+                ),
+            )),
         }
     }
 

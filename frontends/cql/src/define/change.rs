@@ -7,13 +7,14 @@ use tessera_core::Error;
 use tessera_core::name::ContainerName;
 use tessera_core::rebuild::SchemaSwap;
 
-use super::{Definer, refuse};
+use super::{Defined, Definer, changed, refuse};
 use crate::API;
 use crate::catalog::{KeyspaceEntry, Place, Relation, container_name, keyspace_of};
 use crate::error::{CqlError, ErrorKind, Result};
 use crate::failure::Failure;
-use crate::schema::{self, Keyspace, Types, encode_keyspace};
+use crate::schema::{self, KeyspaceDefinition};
 use crate::statement::QualifiedName;
+use crate::wire::{ChangeTarget, ChangeType};
 
 type Done<T> = std::result::Result<T, Failure>;
 
@@ -40,6 +41,7 @@ impl Definer<'_> {
             return Ok(None);
         };
         check_own(entry)?;
+        entry.check_damaged(&name.name)?;
         Ok(entry.relation(&name.name).map(|relation| (entry, relation)))
     }
 
@@ -56,15 +58,14 @@ impl Definer<'_> {
     pub(super) async fn replace_keyspace(
         &self,
         entry: &KeyspaceEntry,
-        keyspace: &Keyspace,
-        types: &Types,
+        definition: &KeyspaceDefinition,
     ) -> Done<()> {
-        let new: Bytes = encode_keyspace(keyspace, types)?.into();
+        let new: Bytes = definition.encode()?.into();
         let expected = entry.stored.clone();
         let altered = self
             .service
             .store
-            .alter_database(API, &keyspace.name, move |stored| {
+            .alter_database(API, &entry.keyspace.name, move |stored| {
                 if stored == expected {
                     Ok(new.clone())
                 } else {
@@ -110,7 +111,7 @@ impl Definer<'_> {
         name: &str,
         is_allowed: bool,
     ) -> Result<bool> {
-        if entry.relation(name).is_none() {
+        if entry.relation(name).is_none() && entry.damaged(name).is_none() {
             return Ok(false);
         }
         if is_allowed {
@@ -131,6 +132,44 @@ impl Definer<'_> {
         let now_us = self.service.store.clock().next_version(0);
         i64::try_from(now_us).unwrap_or(i64::MAX)
     }
+}
+
+impl Definer<'_> {
+    /// Drops a table or view whose definition cannot be read; none if the name is not that of one.
+    pub(super) async fn drop_damaged(&self, name: &QualifiedName) -> Done<Option<Defined>> {
+        let keyspace = keyspace_of(name, self.keyspace)?;
+        let damaged = |entry: &&Arc<KeyspaceEntry>| entry.damaged(&name.name).is_some();
+        let Some(entry) = self.catalog.find(keyspace).filter(damaged) else {
+            return Ok(None);
+        };
+        let followers = entry.views().filter(|view| view.base == name.name);
+        let followers: Vec<&str> = followers.map(|view| view.table.name.as_str()).collect();
+        if !followers.is_empty() {
+            return refuse(views_depend(&followers));
+        }
+        for base in entry
+            .tables()
+            .filter(|base| base.views.contains(&name.name))
+        {
+            let mut views = base.views.clone();
+            views.retain(|other| *other != name.name);
+            let left = schema::Relation::Table(schema::Table::clone(&base.table), views);
+            self.replace(base, &left).await?;
+        }
+        let store = &self.service.store;
+        store.drop_container(&place(keyspace, &name.name)).await?;
+        let target = ChangeTarget::Table(name.name.clone());
+        Ok(Some(changed(ChangeType::Dropped, keyspace, target)))
+    }
+}
+
+/// Why a table with views is not dropped.
+pub(super) fn views_depend(views: &[impl AsRef<str>]) -> String {
+    let views: Vec<&str> = views.iter().map(AsRef::as_ref).collect();
+    format!(
+        "Cannot drop a table when materialized views still depend on it ({})",
+        views.join(", ")
+    )
 }
 
 /// Cassandra's own keyspaces are nobody's to change.

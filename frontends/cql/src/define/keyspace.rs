@@ -7,7 +7,7 @@ use super::throughput;
 use super::{Definer, Done, changed, nothing, nothing_there};
 use crate::API;
 use crate::error::{CqlError, ErrorKind, Result};
-use crate::schema::{Types, check_name, encode_keyspace, keyspace_options};
+use crate::schema::{KeyspaceDefinition, Types, check_name, keyspace_options};
 use crate::statement::{CreateKeyspace, Properties, PropertyValue, Resource};
 use crate::wire::{ChangeTarget, ChangeType};
 
@@ -31,7 +31,12 @@ pub(super) async fn create(definer: &Definer<'_>, create: &CreateKeyspace) -> Do
     }
     let keyspace = keyspace_options(name, None, &create.properties)?;
     let throughput = throughput(&create.properties)?;
-    let bytes = encode_keyspace(&keyspace, &Types::new())?;
+    let definition = KeyspaceDefinition {
+        keyspace,
+        types: Types::new(),
+        lost: Vec::new(),
+    };
+    let bytes = definition.encode()?;
     let store = &definer.service.store;
     store.create_database(API, name, bytes.into()).await?;
     if throughput.is_some() {
@@ -65,11 +70,13 @@ pub(super) async fn alter(
     };
     check_own(entry)?;
     let before = &entry.keyspace;
-    let keyspace = keyspace_options(name, Some(before), properties)?;
+    let definition = entry.definition()?;
+    let altered = KeyspaceDefinition {
+        keyspace: keyspace_options(name, Some(before), properties)?,
+        ..definition
+    };
     let throughput = throughput(properties)?;
-    definer
-        .replace_keyspace(entry, &keyspace, &entry.types)
-        .await?;
+    definer.replace_keyspace(entry, &altered).await?;
     if throughput.is_some() {
         let store = &definer.service.store;
         store.provision_database(API, name, throughput).await?;
@@ -81,7 +88,7 @@ pub(super) async fn alter(
             .filter_map(|(_, value)| value.parse::<u64>().ok())
             .sum::<u64>()
     };
-    if factor(&before.replication) < factor(&keyspace.replication) {
+    if factor(&before.replication) < factor(&altered.keyspace.replication) {
         defined.warnings.push(
             "When increasing replication factor you need to run a full (-full) repair to \
              distribute the data."

@@ -7,6 +7,8 @@
 mod change;
 mod index;
 mod keyspace;
+#[cfg(test)]
+mod round_trips;
 mod table;
 #[cfg(test)]
 mod tests;
@@ -137,8 +139,7 @@ async fn define(definer: &Definer<'_>, statement: Permitted<'_, Statement>) -> D
             properties,
         } => view::alter(definer, name, *if_exists, properties).await,
         Statement::CreateFunction(_) | Statement::CreateAggregate(_) => refuse(
-            "User-defined functions are disabled in cassandra.yaml - set \
-             user_defined_functions_enabled=true to enable",
+            "User-defined functions are disabled: this server has no setting that enables them",
         ),
         Statement::CreateTrigger { table, class, .. } => {
             definer.table(table)?;

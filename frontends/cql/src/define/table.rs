@@ -4,7 +4,7 @@ use bytes::Bytes;
 use tessera_core::definition::NewContainer;
 use tessera_core::provisioning::Throughput;
 
-use super::change::{place, stored_table};
+use super::change::{place, stored_table, views_depend};
 use super::throughput;
 use super::{Definer, Done, changed, nothing, nothing_there, refuse};
 use crate::error::{CqlError, Result};
@@ -25,12 +25,6 @@ pub(super) async fn create(definer: &Definer<'_>, create: &CreateTable) -> Done 
         return nothing();
     }
     let keyspace = &entry.keyspace.name;
-    if create.columns.iter().any(|column| column.mask.is_some()) {
-        return refuse(
-            "Cannot mask columns because dynamic data masking is not enabled. You can enable it \
-             with the dynamic_data_masking_enabled property on cassandra.yaml",
-        );
-    }
     let id = id_of(definer, &create.properties)?;
     let table = create_table(create, keyspace, &entry.types, id)?;
     let throughput = match (throughput(&table)?, definer.throughput) {
@@ -77,8 +71,8 @@ fn given_id(properties: &Properties) -> Result<Option<[u8; 16]>> {
     bytes.try_into().map(Some).map_err(|_| invalid())
 }
 
-/// The throughput that a table's options ask for.
-fn throughput(table: &Table) -> Result<Option<Throughput>> {
+/// The throughput that the options of a table or view ask for.
+pub(super) fn throughput(table: &Table) -> Result<Option<Throughput>> {
     let options = table.options.cosmos.iter();
     throughput::asked(options.map(|(name, value)| (name.as_str(), value.as_str())))
 }
@@ -131,6 +125,9 @@ pub(super) async fn alter(definer: &Definer<'_>, alter: &AlterTable) -> Done {
 }
 
 pub(super) async fn drop(definer: &Definer<'_>, name: &QualifiedName, if_exists: bool) -> Done {
+    if let Some(dropped) = definer.drop_damaged(name).await? {
+        return Ok(dropped);
+    }
     let Some((entry, relation)) = definer.find(name)? else {
         let name = definer.full_name(name)?;
         return nothing_there(if_exists, format!("Table '{name}' doesn't exist"));
@@ -142,10 +139,7 @@ pub(super) async fn drop(definer: &Definer<'_>, name: &QualifiedName, if_exists:
         );
     }
     if !relation.views.is_empty() {
-        return refuse(format!(
-            "Cannot drop a table when materialized views still depend on it ({})",
-            relation.views.join(", ")
-        ));
+        return refuse(views_depend(&relation.views));
     }
     let keyspace = &entry.keyspace.name;
     let store = &definer.service.store;

@@ -5,10 +5,10 @@ use tessera_core::provisioning::Throughput;
 use crate::testing::Tester;
 use crate::wire::{ChangeTarget, ChangeType, ResultBody, SchemaChange};
 
-const KEYSPACE: &str =
+pub(super) const KEYSPACE: &str =
     "CREATE KEYSPACE ks WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}";
 
-async fn tester(statements: &[&str]) -> Tester {
+pub(super) async fn tester(statements: &[&str]) -> Tester {
     let tester = Tester::new().await;
     tester.ok(&[KEYSPACE, "USE ks"]).await;
     tester.ok(statements).await;
@@ -169,8 +169,7 @@ const REFUSED: &[(&str, &str)] = &[
     ),
     (
         "CREATE FUNCTION f (a int) CALLED ON NULL INPUT RETURNS int LANGUAGE java AS 'x'",
-        "User-defined functions are disabled in cassandra.yaml - set \
-             user_defined_functions_enabled=true to enable",
+        "User-defined functions are disabled: this server has no setting that enables them",
     ),
     ("DROP FUNCTION f", "Function 'ks.f' doesn't exist"),
 ];

@@ -3,29 +3,28 @@
 use std::sync::Arc;
 
 use super::change::stored_table;
-use super::{Definer, Done, changed, nothing, nothing_there, refuse};
+use super::{Defined, Definer, Done, changed, nothing, nothing_there, refuse};
 use crate::catalog::{KeyspaceEntry, Relation, keyspace_of};
+use crate::error::{CqlError, ErrorKind};
 use crate::failure::Failure;
 use crate::schema::{
-    self, Table, Types, alter_type, create_type, fields_with_type, uses, with_type,
+    self, Table, alter_type, check_with, create_type, fields_with_type, uses, with_type,
 };
 use crate::statement::{AlterType, CreateType, QualifiedName};
-use crate::types::UserType;
+use crate::types::{DataType, UserType};
 use crate::wire::{ChangeTarget, ChangeType};
 
 pub(super) async fn create(definer: &Definer<'_>, create: &CreateType) -> Done {
     let entry = definer.keyspace(&create.name)?;
     let name = &create.name.name;
-    if entry.types.contains_key(name) {
+    let mut definition = entry.definition()?;
+    if entry.types.contains_key(name) || entry.lost_type(name).is_some() {
         let words = format!("A user type with name '{name}' already exists");
         return nothing_there(create.if_not_exists, words);
     }
     let user_type = create_type(create, &entry.keyspace.name, &entry.types)?;
-    let mut types = entry.types.clone();
-    types.insert(name.clone(), user_type);
-    definer
-        .replace_keyspace(entry, &entry.keyspace, &types)
-        .await?;
+    definition.types.insert(name.clone(), user_type);
+    definer.replace_keyspace(entry, &definition).await?;
     let target = ChangeTarget::Type(name.clone());
     Ok(changed(ChangeType::Created, &entry.keyspace.name, target))
 }
@@ -40,6 +39,13 @@ fn find<'d>(
         return Ok(None);
     }
     let entry = definer.keyspace(name)?;
+    if let Some(lost) = entry.lost_type(&name.name) {
+        let words = format!(
+            "Type '{keyspace}.{}' can only be dropped. {}",
+            name.name, lost.why
+        );
+        return Err(CqlError::new(ErrorKind::Server, words).into());
+    }
     Ok(entry.types.get(&name.name).map(|found| (entry, found)))
 }
 
@@ -57,7 +63,9 @@ pub(super) async fn alter(definer: &Definer<'_>, alter: &AlterType) -> Done {
     let Some(after) = alter_type(before, &alter.action, &entry.types, &key_users)? else {
         return nothing();
     };
-    let types: Types = entry
+    check_users(entry, &after)?;
+    let mut definition = entry.definition()?;
+    definition.types = entry
         .types
         .values()
         .map(|user_type| {
@@ -69,14 +77,30 @@ pub(super) async fn alter(definer: &Definer<'_>, alter: &AlterType) -> Done {
             (altered.name.clone(), altered)
         })
         .collect();
-    definer
-        .replace_keyspace(entry, &entry.keyspace, &types)
-        .await?;
+    definer.replace_keyspace(entry, &definition).await?;
     for relation in entry.relations() {
         alter_user(definer, relation, &after).await?;
     }
     let target = ChangeTarget::Type(alter.name.name.clone());
     Ok(changed(ChangeType::Updated, &entry.keyspace.name, target))
+}
+
+/// Refuses a change that would make something that uses the type too deep or too large, before
+/// anything of it is made.
+fn check_users(entry: &KeyspaceEntry, after: &UserType) -> Result<(), Failure> {
+    let fields = entry.types.values().flat_map(|it| &it.fields);
+    let fields = fields.map(|(_, data_type)| data_type);
+    let relations = entry.relations();
+    let columns = relations.flat_map(|relation| &relation.table.columns);
+    let columns = columns.map(|column| &column.data_type);
+    let whole = DataType::User {
+        definition: Box::new(after.clone()),
+        frozen: true,
+    };
+    for data_type in fields.chain(columns).chain([&whole]) {
+        check_with(data_type, after)?;
+    }
+    Ok(())
 }
 
 /// Writes a table or view that uses the type again.
@@ -85,12 +109,14 @@ async fn alter_user(
     relation: &Relation,
     changed: &UserType,
 ) -> Result<(), Failure> {
-    let columns = || relation.table.columns.iter();
-    if !columns().any(|column| uses(&column.data_type, &changed.name)) {
+    let mut table = Table::clone(&relation.table);
+    let dropped = table.dropped.iter().map(|(column, _)| column);
+    let mut columns = table.columns.iter().chain(dropped);
+    if !columns.any(|column| uses(&column.data_type, &changed.name)) {
         return Ok(());
     }
-    let mut table = Table::clone(&relation.table);
-    for column in &mut table.columns {
+    let dropped = table.dropped.iter_mut().map(|(column, _)| column);
+    for column in table.columns.iter_mut().chain(dropped) {
         column.data_type = with_type(&column.data_type, changed);
     }
     let new = match &relation.view {
@@ -103,7 +129,29 @@ async fn alter_user(
     definer.replace(relation, &new).await
 }
 
+/// Drops a type that cannot be read; none if the name is not that of one.
+async fn drop_lost(
+    definer: &Definer<'_>,
+    name: &QualifiedName,
+) -> Result<Option<Defined>, Failure> {
+    let keyspace = keyspace_of(name, definer.keyspace)?;
+    let Some(entry) = definer.catalog.find(keyspace) else {
+        return Ok(None);
+    };
+    if entry.lost_type(&name.name).is_none() {
+        return Ok(None);
+    }
+    let mut left = entry.definition()?;
+    left.lost.retain(|lost| lost.name() != name.name);
+    definer.replace_keyspace(entry, &left).await?;
+    let target = ChangeTarget::Type(name.name.clone());
+    Ok(Some(changed(ChangeType::Dropped, keyspace, target)))
+}
+
 pub(super) async fn drop(definer: &Definer<'_>, name: &QualifiedName, if_exists: bool) -> Done {
+    if let Some(dropped) = drop_lost(definer, name).await? {
+        return Ok(dropped);
+    }
     let Some((entry, dropped)) = find(definer, name)? else {
         let name = definer.full_name(name)?;
         return nothing_there(if_exists, format!("Type '{name}' doesn't exist"));
@@ -141,11 +189,9 @@ pub(super) async fn drop(definer: &Definer<'_>, name: &QualifiedName, if_exists:
     if !tables.is_empty() {
         return used_by("tables", tables);
     }
-    let mut left = entry.types.clone();
-    left.remove(&name.name);
-    definer
-        .replace_keyspace(entry, &entry.keyspace, &left)
-        .await?;
+    let mut left = entry.definition()?;
+    left.types.remove(&name.name);
+    definer.replace_keyspace(entry, &left).await?;
     let target = ChangeTarget::Type(name.name.clone());
     Ok(changed(ChangeType::Dropped, keyspace, target))
 }

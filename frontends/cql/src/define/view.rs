@@ -5,7 +5,7 @@ use tessera_core::Error;
 use tessera_core::definition::NewContainer;
 
 use super::change::place;
-use super::table::id_of;
+use super::table::{id_of, throughput};
 use super::{Definer, Done, changed, nothing, nothing_there, refuse};
 use crate::catalog::{Relation, keyspace_of};
 use crate::execute::build_view;
@@ -27,6 +27,7 @@ pub(super) async fn create(definer: &Definer<'_>, create: &CreateView) -> Done {
         return refuse("Cannot create a materialized view on a table in a different keyspace");
     }
     let Some(base) = entry.relation(&create.table.name) else {
+        entry.check_damaged(&create.table.name)?;
         return refuse(format!("Base table '{}' doesn't exist", create.table.name));
     };
     let name = &create.name.name;
@@ -45,6 +46,7 @@ pub(super) async fn create(definer: &Definer<'_>, create: &CreateView) -> Done {
     let id = id_of(definer, &create.properties)?;
     let view = create_view(create, &base.table, id)?;
     let new = NewContainer {
+        throughput: throughput(&view.table)?,
         schema: Bytes::from(schema::Relation::View(view).encode()?),
         counts_logical_partitions: true,
         requires_database: true,
@@ -148,14 +150,24 @@ pub(super) async fn alter(
         );
     }
     let keyspace = view.table.keyspace.clone();
+    let wanted = throughput(&view.table)?;
+    let is_other = wanted != throughput(&relation.table)?;
     definer
         .replace(relation, &schema::Relation::View(view))
         .await?;
+    if is_other {
+        let container = place(&keyspace, &name.name);
+        let store = &definer.service.store;
+        store.provision(&container, wanted).await?;
+    }
     let target = ChangeTarget::Table(name.name.clone());
     Ok(changed(ChangeType::Updated, &keyspace, target))
 }
 
 pub(super) async fn drop(definer: &Definer<'_>, name: &QualifiedName, if_exists: bool) -> Done {
+    if let Some(dropped) = definer.drop_damaged(name).await? {
+        return Ok(dropped);
+    }
     let found = definer.find(name)?;
     let found = found.and_then(|(entry, relation)| Some((entry, relation.view.as_ref()?)));
     let Some((entry, view)) = found else {

@@ -204,15 +204,14 @@ impl<'a> Scope<'a> {
                 serialize_list(&elements)
             }
             Expression::Map(entries, key) => {
-                let mut pairs = Vec::with_capacity(entries.len());
-                for (key_inner, value) in entries {
-                    let pair = (self.element(key_inner)?, self.element(value)?);
-                    pairs.retain(|(other, _): &(Cow<'_, [u8]>, _)| {
-                        compare(key, other, &pair.0).is_ne()
-                    });
-                    pairs.push(pair);
-                }
+                let pairs = entries
+                    .iter()
+                    .map(|(key, value)| Ok((self.element(key)?, self.element(value)?)));
+                let mut pairs = pairs.collect::<Result<Vec<_>>>()?;
+                // Of equal keys the last one counts, which is the first one from behind.
+                pairs.reverse();
                 pairs.sort_by(|(left, _), (right, _)| compare(key, left, right));
+                pairs.dedup_by(|(left, _), (right, _)| compare(key, left, right).is_eq());
                 serialize_map(&pairs)
             }
             Expression::Tuple(inner) => {

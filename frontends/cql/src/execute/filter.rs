@@ -4,10 +4,10 @@ use std::cmp::Ordering;
 
 use super::evaluate::Scope;
 use crate::error::Result;
-use crate::plan::{Bound, ClusteringStep, ClusteringTest, Filter, Test};
+use crate::plan::{Bound, ClusteringStep, ClusteringTest, Expression, Filter, Test};
 use crate::schema::{Column, Table};
-use crate::statement::Comparator;
-use crate::types::{DataType, compare, list_elements, map_entries};
+use crate::statement::{Comparator, IndexTargetKind};
+use crate::types::{Analysis, DataType, compare, list_elements, map_entries};
 
 /// Whether an order is what a comparator asks for.
 pub(super) fn is_so(comparator: Comparator, order: Ordering) -> bool {
@@ -52,6 +52,38 @@ pub(super) fn entry<'w>(
     Ok(found.map(|(_, value)| value))
 }
 
+/// What an index of the column makes of texts, and of which one, if a test is one that it answers:
+/// the answer is then the same whether the index is used or not.
+fn analyzed<'f>(table: &Table, column: &str, test: &'f Test) -> Option<(Analysis, &'f Expression)> {
+    if table.indexes.is_empty() {
+        return None;
+    }
+    let (kind, wanted) = match test {
+        Test::Compare(Comparator::Equal, wanted) => (IndexTargetKind::Simple, wanted),
+        Test::Contains(wanted) => (IndexTargetKind::Values, wanted),
+        Test::ContainsKey(wanted) => (IndexTargetKind::Keys, wanted),
+        Test::Compare(..) | Test::In(_) | Test::Entry(..) | Test::Together(_) => return None,
+    };
+    Some((table.analysis(column, kind)?, wanted))
+}
+
+/// The texts of a value that a test is about.
+fn parts<'w>(data_type: &DataType, test: &Test, whole: &'w [u8]) -> Result<Vec<&'w [u8]>> {
+    let is_key = matches!(test, Test::ContainsKey(_));
+    match data_type {
+        DataType::Map { .. } => {
+            let entries = map_entries(whole)?.into_iter();
+            let part = |(key, value)| if is_key { key } else { value };
+            Ok(entries.map(part).collect())
+        }
+        DataType::List { .. } | DataType::Set { .. } => list_elements(whole, "list"),
+        DataType::Native(_)
+        | DataType::Tuple(_)
+        | DataType::Vector { .. }
+        | DataType::User { .. } => Ok(vec![whole]),
+    }
+}
+
 impl<'a> Scope<'a> {
     /// Whether the row passes all filters.
     pub(super) fn passes(&self, table: &Table, filters: &'a [Filter]) -> Result<bool> {
@@ -74,6 +106,15 @@ impl<'a> Scope<'a> {
         let value = self
             .line
             .and_then(|line| line.values.get(filter.column)?.as_deref());
+        if let Some((analysis, wanted)) = analyzed(table, name, &filter.test) {
+            let wanted = self.required(wanted, name)?;
+            let wanted = analysis.apply(&wanted);
+            let parts = match value {
+                Some(value) => parts(data_type, &filter.test, value)?,
+                None => Vec::new(),
+            };
+            return Ok(parts.into_iter().any(|part| analysis.apply(part) == wanted));
+        }
         Ok(match &filter.test {
             Test::Compare(comparator, wanted) => {
                 let wanted = self.required(wanted, name)?;

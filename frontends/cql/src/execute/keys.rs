@@ -204,7 +204,7 @@ impl<'a> Scope<'a> {
                 continue;
             }
             let tuples = self.tuples(&step.test, here)?;
-            let mut longer = Vec::with_capacity(prefixes.len() * tuples.len());
+            let mut longer = Vec::with_capacity(combinations(prefixes.len(), tuples.len())?);
             for prefix in &prefixes {
                 for tuple in &tuples {
                     let mut key = prefix.clone();
@@ -213,9 +213,6 @@ impl<'a> Scope<'a> {
                     }
                     longer.push(key);
                 }
-            }
-            if longer.len() > MOST_KEYS {
-                return Err(too_many());
             }
             prefixes = longer;
         }
@@ -371,20 +368,22 @@ fn intersection(left: &[KeyRange], right: &[KeyRange]) -> Vec<KeyRange> {
     out
 }
 
-fn too_many() -> CqlError {
-    CqlError::invalid(format!(
-        "The IN restrictions of this statement combine to more than {MOST_KEYS} keys"
-    ))
+/// How many combinations two restrictions leave, refused if they are more than anybody may ask for.
+/// The limit is on what a statement looks at in all: rows or ranges in each of its partitions.
+pub(super) fn combinations(left: usize, right: usize) -> Result<usize> {
+    match left.checked_mul(right) {
+        Some(count @ ..=MOST_KEYS) => Ok(count),
+        _ => Err(CqlError::invalid(format!(
+            "The IN restrictions of this statement combine to more than {MOST_KEYS} keys"
+        ))),
+    }
 }
 
 fn combined<'a>(
     all: &[Vec<Cow<'a, [u8]>>],
     values: &[Cow<'a, [u8]>],
 ) -> Result<Vec<Vec<Cow<'a, [u8]>>>> {
-    if all.len().saturating_mul(values.len()) > MOST_KEYS {
-        return Err(too_many());
-    }
-    let mut longer = Vec::with_capacity(all.len() * values.len());
+    let mut longer = Vec::with_capacity(combinations(all.len(), values.len())?);
     for before in all {
         for value in values {
             let mut tuple = before.clone();

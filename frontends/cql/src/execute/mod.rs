@@ -4,6 +4,8 @@
 //! `write`s, which change rows as `change` says and keep what `settle` leaves of them. Expressions
 //! are evaluated in `evaluate`, keys encoded in `keys`.
 
+#[cfg(test)]
+mod analysis_tests;
 mod batch_limits;
 #[cfg(test)]
 mod batch_tests;

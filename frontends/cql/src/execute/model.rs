@@ -1,5 +1,6 @@
 //! What the core must know of rows: where they lie, and what secondary indexes hold of them.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -247,7 +248,7 @@ fn of_cells(
 }
 
 fn of_value(column: &Column, index: &Index, value: &[u8]) -> Vec<Vec<u8>> {
-    let one = |first: &[u8], second: &[u8]| index_value(column, index.kind, first, second);
+    let one = |first: &[u8], second: &[u8]| index_value(column, index, first, second);
     match (index.kind, &column.data_type) {
         // The nearest are found by comparing, so that nobody would look these up.
         (_, DataType::Vector { .. }) if index.is_storage_attached() => Vec::new(),
@@ -270,14 +271,15 @@ fn of_value(column: &Column, index: &Index, value: &[u8]) -> Vec<Vec<u8>> {
 }
 
 /// A value as an index holds it: of entries, the key and then the value.
-pub(super) fn index_value(
-    column: &Column,
-    kind: IndexTargetKind,
-    first: &[u8],
-    second: &[u8],
-) -> Vec<u8> {
+pub(super) fn index_value(column: &Column, index: &Index, first: &[u8], second: &[u8]) -> Vec<u8> {
+    let analysis = index.analysis().filter(|_| index.is_analyzed);
+    let first = match analysis {
+        Some(analysis) => analysis.apply(first),
+        None => Cow::Borrowed(first),
+    };
+    let first = first.as_ref();
     let mut out = Vec::new();
-    match (kind, &column.data_type) {
+    match (index.kind, &column.data_type) {
         (IndexTargetKind::Keys, DataType::Map { key, .. }) => put_ascending(&mut out, key, first),
         (IndexTargetKind::Entries, DataType::Map { key, value, .. }) => {
             put_ascending(&mut out, key, first);

@@ -12,6 +12,7 @@ use super::collect::{Collector, Limits};
 use super::evaluate::{Scope, bind};
 use super::index_reader::{IndexSink, LookedUp};
 use super::indexed::check_wanted;
+use super::keys::{combinations, row_key};
 use super::line::{Lens, Line};
 use super::model::index_value;
 use super::nearest::{self, Nearest};
@@ -211,6 +212,7 @@ async fn read(
         Partitions::Keys(choices, _) => {
             let keys = scope.partition_keys(select.table(), choices)?;
             let ranges = scope.ranges(select.table(), &select.route.clustering)?;
+            combinations(keys.len(), ranges.len())?;
             let mut is_behind = place.is_none();
             for key in &keys {
                 let token = tessera_core::hash::murmur3::token(key);
@@ -351,11 +353,11 @@ fn index_wanted(select: &Select, scope: &Scope<'_>, filter: usize) -> Result<Vec
         Test::Compare(_, value) | Test::Contains(value) | Test::ContainsKey(value) => {
             let value = scope.required(value, name)?;
             check_wanted(&value)?;
-            index_value(column, index.kind, &value, &[])
+            index_value(column, index, &value, &[])
         }
         Test::Entry(key, _, value) => {
             let (key, value) = (scope.required(key, name)?, scope.required(value, name)?);
-            index_value(column, index.kind, &key, &value)
+            index_value(column, index, &key, &value)
         }
         _ => Vec::new(),
     })
@@ -375,14 +377,20 @@ async fn computed(
         _ => None,
     };
     let ranges = scope.ranges(table, &select.route.clustering)?;
+    combinations(keys.as_ref().map_or(1, Vec::len), ranges.len())?;
     let keyed = super::computed::keyed(table, rows);
     let after = context.paging_state.map(PagingState::decode).transpose()?;
     let mut rows = super::computed::ordered(keyed, keys.as_deref(), select.is_reversed);
-    rows.retain(|row| ranges.iter().any(|range| range.contains(&row.clustering)));
+    // The ranges are sorted, and none overlaps another.
+    rows.retain(|row| {
+        let behind = ranges.partition_point(|range| *range.start <= *row.clustering);
+        let before = behind.checked_sub(1).and_then(|place| ranges.get(place));
+        before.is_some_and(|range| range.contains(&row.clustering))
+    });
     let mut is_behind = after.is_none();
     let mut skipped: Option<Bytes> = None;
     for row in &rows {
-        let row_key = super::keys::row_key(&row.clustering);
+        let row_key = row_key(&row.clustering);
         if !is_behind {
             is_behind = after
                 .as_ref()

@@ -13,7 +13,7 @@ use tessera_core::transaction::Transaction;
 use super::change::{Stamp, Target};
 use super::evaluate::{Given, Scope};
 use super::indexed;
-use super::keys::{RECORD_KEY, check_clustering, put_clustering, row_key};
+use super::keys::{RECORD_KEY, check_clustering, combinations, put_clustering, row_key};
 use super::partition::Partition;
 use super::settle::{record_body, store};
 use crate::catalog::Place;
@@ -51,6 +51,17 @@ pub(super) enum Rows {
     Shared,
     Ranges(Vec<KeyRange>),
     Everything,
+}
+
+impl Rows {
+    /// How many rows or ranges they are in each partition.
+    fn count(&self) -> usize {
+        match self {
+            Self::Each(rows) => rows.len(),
+            Self::Ranges(ranges) => ranges.len(),
+            Self::Shared | Self::Everything => 1,
+        }
+    }
 }
 
 /// What a write left to do.
@@ -93,6 +104,7 @@ impl Write {
         let scope = write.scope();
         let keys = scope.partition_keys(plan.table(), &plan.partition)?;
         let rows = rows_of(plan, &scope)?;
+        combinations(keys.len(), rows.count())?;
         write.keys = keys
             .into_iter()
             .map(|key| (murmur3::token(&key), key))
@@ -411,7 +423,7 @@ fn rows_of(plan: &Modification, scope: &Scope<'_>) -> Result<Rows> {
             .get(step.start..step.start + step.count)
             .unwrap_or_default();
         let tuples: Vec<Vec<Cow<'_, [u8]>>> = scope.tuples(&step.test, here)?;
-        let mut longer = Vec::with_capacity(rows.len() * tuples.len());
+        let mut longer = Vec::with_capacity(combinations(rows.len(), tuples.len())?);
         for (values, encoded) in &rows {
             for tuple in &tuples {
                 let (mut values, mut encoded) = (values.clone(), encoded.clone());

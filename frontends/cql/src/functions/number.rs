@@ -4,7 +4,7 @@ use num_bigint::{BigInt, Sign};
 
 use crate::error::{CqlError, Result};
 use crate::statement::Arithmetic;
-use crate::types::{Decimal, Native};
+use crate::types::{Decimal, MOST_BYTES, Native, check_length};
 
 /// A number, in the width that it is computed in.
 #[derive(Clone, Debug, PartialEq)]
@@ -134,8 +134,24 @@ impl Number {
         }
     }
 
-    /// Both in the type of the result.
+    /// Both in the type of the result, which is no longer than numbers may be.
     pub(crate) fn operate(&self, operator: Arithmetic, other: &Self) -> Result<Self> {
+        let result = self.operate_unbounded(operator, other)?;
+        let bits = match &result {
+            Self::Varint(number) => number.bits(),
+            Self::Decimal(decimal) => decimal.unscaled.bits(),
+            Self::Tinyint(_)
+            | Self::Smallint(_)
+            | Self::Int(_)
+            | Self::Bigint(_)
+            | Self::Float(_)
+            | Self::Double(_) => 0,
+        };
+        check_length(bits / 8 < MOST_BYTES as u64)?;
+        Ok(result)
+    }
+
+    fn operate_unbounded(&self, operator: Arithmetic, other: &Self) -> Result<Self> {
         use Arithmetic::{Divide, Remainder};
         let zero = || CqlError::invalid("/ by zero");
         macro_rules! integers {

@@ -28,8 +28,12 @@ use crate::statement::{Parsed, RawType, Statement};
 use mistake::Read;
 use tokens::{Context, Rule, Tokens, choose, end};
 
-/// How deep terms, selectors and types may nest.
+/// How deep terms and selectors may nest.
 const DEPTH_LIMIT: usize = 50;
+/// How deep types may nest as they are written. What a type is resolved to is written with a
+/// `frozen<>` around each level of it, and is read again by the same rule: see
+/// `schema::type_limits`.
+pub(crate) const TYPE_DEPTH_LIMIT: usize = 2 * DEPTH_LIMIT;
 /// How many tokens a statement may have.
 const TOKEN_LIMIT: usize = 2_000_000;
 
@@ -72,7 +76,7 @@ pub(crate) fn parse_type(text: &str) -> Result<RawType> {
 fn run<T>(text: &str, rule: impl for<'t> Fn(Tokens<'t>) -> Read<'t, T>) -> Result<(T, Context)> {
     let context = Context::default();
     let lexed = lexer::lex(text, TOKEN_LIMIT);
-    let input = Tokens::new(&lexed.tokens, &context, DEPTH_LIMIT);
+    let input = Tokens::new(&lexed.tokens, &context);
     let parsed = rule(input).and_then(|(input, value)| Ok((end(input)?.0, value)));
     match parsed {
         Ok((_, value)) => match lexed.error {

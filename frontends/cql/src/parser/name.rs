@@ -4,20 +4,9 @@ use nom::Parser;
 
 use super::lexer::{Token, TokenKind};
 use super::mistake::{Read, no_choice, refuse};
-use super::tokens::{Tokens, deeper, list, string, symbol};
-use crate::statement::{QualifiedName, RawType, Statement, is_reserved};
+use super::tokens::{Tokens, deeper_type, list, string, symbol};
+use crate::statement::{QualifiedName, RawType, Statement, is_reserved, is_reserved_type};
 use crate::types::Native;
-
-/// Names that no user type may have, to keep them for types to come.
-const RESERVED_TYPES: [&str; 7] = [
-    "bitstring",
-    "byte",
-    "complex",
-    "date",
-    "enum",
-    "interval",
-    "macaddr",
-];
 
 /// The name that a token is: in lower case unless it is quoted.
 pub(super) fn name_of(token: &Token<'_>) -> Option<String> {
@@ -166,7 +155,7 @@ pub(super) fn type_name(input: Tokens<'_>) -> Read<'_, QualifiedName> {
     let (rest, found) = qualified(input, "type")?;
     let at = input.skip(if found.keyspace.is_some() { 2 } else { 0 });
     let is_bare = at.is_kind(TokenKind::Word);
-    if is_bare && RESERVED_TYPES.contains(&found.name.as_str()) {
+    if is_bare && is_reserved_type(&found.name) {
         return refuse(
             at,
             format!("Invalid (reserved) user type name {}", found.name),
@@ -204,7 +193,7 @@ pub(super) fn data_type(input: Tokens<'_>) -> Read<'_, RawType> {
     {
         Some(generic) if is_generic && input.is_kind(TokenKind::Word) => {
             let start = input.skip(2);
-            let (rest, data_type) = deeper(start, |inner| generic_type(inner, generic))?;
+            let (rest, data_type) = deeper_type(start, |inner| generic_type(inner, generic))?;
             let (rest, ()) = symbol(">").parse(rest)?;
             Ok((rest, data_type))
         }

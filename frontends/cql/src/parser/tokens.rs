@@ -6,6 +6,7 @@ use nom::Parser;
 
 use super::lexer::{Token, TokenKind};
 use super::mistake::{Mistake, Read, expected, no_choice, refuse};
+use super::{DEPTH_LIMIT, TYPE_DEPTH_LIMIT};
 use crate::statement::Marker;
 
 /// A rule as a value.
@@ -32,12 +33,23 @@ impl Context {
 pub(super) struct Tokens<'t> {
     tokens: &'t [Token<'t>],
     context: &'t Context,
-    depth: usize,
+    depth: Depth,
+}
+
+/// How much deeper the tokens may nest.
+#[derive(Clone, Copy, Debug)]
+struct Depth {
+    of_terms: usize,
+    of_types: usize,
 }
 
 impl<'t> Tokens<'t> {
     /// The last token is the end of the text.
-    pub(super) fn new(tokens: &'t [Token<'t>], context: &'t Context, depth: usize) -> Self {
+    pub(super) fn new(tokens: &'t [Token<'t>], context: &'t Context) -> Self {
+        let depth = Depth {
+            of_terms: DEPTH_LIMIT,
+            of_types: TYPE_DEPTH_LIMIT,
+        };
         Self {
             tokens,
             context,
@@ -112,7 +124,33 @@ pub(super) fn deeper<'t, T>(
     input: Tokens<'t>,
     rule: impl FnOnce(Tokens<'t>) -> Read<'t, T>,
 ) -> Read<'t, T> {
-    let Some(depth) = input.depth.checked_sub(1) else {
+    let of_terms = input.depth.of_terms.checked_sub(1);
+    let depth = of_terms.map(|of_terms| Depth {
+        of_terms,
+        ..input.depth
+    });
+    at_depth(input, depth, rule)
+}
+
+/// Runs a rule one level deeper within a type.
+pub(super) fn deeper_type<'t, T>(
+    input: Tokens<'t>,
+    rule: impl FnOnce(Tokens<'t>) -> Read<'t, T>,
+) -> Read<'t, T> {
+    let of_types = input.depth.of_types.checked_sub(1);
+    let depth = of_types.map(|of_types| Depth {
+        of_types,
+        ..input.depth
+    });
+    at_depth(input, depth, rule)
+}
+
+fn at_depth<'t, T>(
+    input: Tokens<'t>,
+    depth: Option<Depth>,
+    rule: impl FnOnce(Tokens<'t>) -> Read<'t, T>,
+) -> Read<'t, T> {
+    let Some(depth) = depth else {
         return refuse(input, "The statement is nested too deep");
     };
     let (rest, value) = rule(Tokens { depth, ..input })?;

@@ -184,23 +184,21 @@ impl Planner<'_> {
 
     /// What is written out where nothing tells the type: its parts do.
     fn literal_alone(&mut self, what: &Selector) -> Result<Typed> {
-        let first_type = |planner: &mut Self, inner: &[Selector]| {
-            for selector in inner {
-                if let Ok(typed) = planner.typed(selector, None) {
-                    return Ok(typed.data_type.freeze());
-                }
-            }
-            cannot_infer(what)
-        };
+        fn first_type<'s>(
+            planner: &mut Planner<'_>,
+            what: &Selector,
+            mut parts: impl Iterator<Item = &'s Selector>,
+        ) -> Result<DataType> {
+            let first = parts.find_map(|part| planner.typed(part, None).ok());
+            first.map_or_else(|| cannot_infer(what), |typed| Ok(typed.data_type.freeze()))
+        }
         let data_type = match what {
-            Selector::List(inner) => DataType::list(first_type(self, inner)?).freeze(),
-            Selector::Set(inner) => DataType::set(first_type(self, inner)?).freeze(),
+            Selector::List(inner) => DataType::list(first_type(self, what, inner.iter())?).freeze(),
+            Selector::Set(inner) => DataType::set(first_type(self, what, inner.iter())?).freeze(),
             Selector::MapOrUserType(entries) => {
-                let keys: Vec<Selector> = entries.iter().map(|(key, _)| key.clone()).collect();
-                let values: Vec<Selector> =
-                    entries.iter().map(|(_, value)| value.clone()).collect();
-                let key = first_type(self, &keys)?;
-                DataType::map(key, first_type(self, &values)?).freeze()
+                let key = first_type(self, what, entries.iter().map(|(key, _)| key))?;
+                let value = first_type(self, what, entries.iter().map(|(_, value)| value))?;
+                DataType::map(key, value).freeze()
             }
             Selector::Tuple(inner) => {
                 let types: Result<Vec<DataType>> = inner

@@ -23,6 +23,8 @@ mod target;
 mod tests;
 mod together;
 mod typing;
+#[cfg(test)]
+mod typing_tests;
 mod view;
 
 use std::sync::{Arc, OnceLock};

@@ -151,10 +151,13 @@ pub(super) fn index_of<'t>(table: &'t Table, filter: &Filter) -> Option<&'t Inde
         Test::Entry(_, Comparator::Equal, _) => &[IndexTargetKind::Entries],
         _ => return None,
     };
-    table
-        .indexes
-        .iter()
-        .find(|index| index.column == *column && kinds.contains(&index.kind))
+    let is_it = |index: &&Index| index.column == *column && kinds.contains(&index.kind);
+    let mut found = table.indexes.iter().filter(is_it);
+    let first = found.next()?;
+    // One that changes texts is asked first: what it finds is what rows are asked for, too.
+    let analyzed = std::iter::once(first).chain(found);
+    let mut analyzed = analyzed.filter(|index| index.is_analyzed);
+    Some(analyzed.next().unwrap_or(first))
 }
 
 /// Takes out what bounds the rows of a partition: `=` and IN from the first clustering column on,

@@ -1,6 +1,8 @@
 //! Gives terms and selectors their types: what a column or a parameter wants decides, and where
 //! nothing does, what the term itself is.
 
+use std::collections::HashMap;
+
 use super::constant::{typed_constant, untyped_constant};
 use super::expression::{Expression, Typed};
 use crate::error::{CqlError, Result};
@@ -28,6 +30,50 @@ pub(super) struct Planner<'a> {
     pub(super) aggregates: Vec<(Aggregate, Option<Expression>)>,
     /// Whether columns and aggregates may stand where an expression is.
     pub(super) has_rows: bool,
+    /// What selectors are by themselves, by their places in memory: those within the selector that
+    /// is looked at, which stays where it is.
+    known: HashMap<usize, Result<Typed>>,
+    /// How many selectors that look ahead are around the one that is looked at.
+    level: usize,
+    /// How much was looked at.
+    #[cfg(test)]
+    pub(super) steps: usize,
+}
+
+/// Whether the type of a selector depends on those of selectors within it, which it asks first.
+fn looks_ahead(what: &Selector) -> bool {
+    match what {
+        Selector::Function { .. }
+        | Selector::List(_)
+        | Selector::Set(_)
+        | Selector::MapOrUserType(_)
+        | Selector::Tuple(_)
+        | Selector::Element(..)
+        | Selector::Slice(..) => true,
+        Selector::Null
+        | Selector::Marker(_)
+        | Selector::Constant(_)
+        | Selector::Operation { .. }
+        | Selector::Negation(_)
+        | Selector::TypeHint(..)
+        | Selector::Cast(..)
+        | Selector::Column(_)
+        | Selector::CountRows
+        | Selector::ColumnTime { .. }
+        | Selector::Field(..) => false,
+    }
+}
+
+/// Whether a selector is the same whatever is wanted of it.
+fn is_itself(what: &Selector) -> bool {
+    match what {
+        Selector::Function { name, .. } => !is_from_json(&name.name),
+        _ => false,
+    }
+}
+
+fn is_from_json(function: &str) -> bool {
+    matches!(function, "from_json" | "fromjson")
 }
 
 impl<'a> Planner<'a> {
@@ -39,6 +85,10 @@ impl<'a> Planner<'a> {
             variables: vec![None; names.len()],
             aggregates: Vec::new(),
             has_rows: false,
+            known: HashMap::new(),
+            level: 0,
+            #[cfg(test)]
+            steps: 0,
         }
     }
 
@@ -68,7 +118,13 @@ impl<'a> Planner<'a> {
         match term {
             Term::Marker(marker) => Ok(self.marker(*marker, receiver)),
             Term::Constant(constant) => typed_constant(constant, receiver),
-            _ => Ok(self.typed(&selector_of(term), Some(receiver))?.expression),
+            _ => {
+                // The selector is gone when this returns, and so is what is known by its place.
+                let outer = std::mem::take(&mut self.known);
+                let typed = self.typed(&selector_of(term), Some(receiver));
+                self.known = outer;
+                Ok(typed?.expression)
+            }
         }
     }
 
@@ -84,7 +140,37 @@ impl<'a> Planner<'a> {
     }
 
     /// A selector, for this or for nothing in particular.
+    ///
+    /// A call must know what its arguments are by themselves before it can tell what is wanted of
+    /// them, and a literal likewise. So what a selector is by itself is found once and kept as long
+    /// as the outermost one is looked at: else each level would double the work.
     pub(super) fn typed(&mut self, what: &Selector, want: Option<Receiver<'_>>) -> Result<Typed> {
+        if !looks_ahead(what) {
+            return self.typed_anew(what, want);
+        }
+        if let (Some(want), true) = (want, is_itself(what)) {
+            return fit(what, self.typed(what, None)?, want);
+        }
+        let place = std::ptr::from_ref(what).addr();
+        if let (None, Some(known)) = (want, self.known.get(&place)) {
+            return known.clone();
+        }
+        self.level += 1;
+        let typed = self.typed_anew(what, want);
+        self.level -= 1;
+        if self.level == 0 {
+            self.known.clear();
+        } else if want.is_none() {
+            self.known.insert(place, typed.clone());
+        }
+        typed
+    }
+
+    fn typed_anew(&mut self, what: &Selector, want: Option<Receiver<'_>>) -> Result<Typed> {
+        #[cfg(test)]
+        {
+            self.steps += 1;
+        }
         let typed = match what {
             Selector::Null => {
                 let Some(want) = want else {
@@ -168,7 +254,7 @@ impl<'a> Planner<'a> {
         let name = name.name.as_str();
         match name {
             "token" => return self.token(arguments),
-            "from_json" | "fromjson" => return self.json_argument(name, arguments, want),
+            json if is_from_json(json) => return self.json_argument(name, arguments, want),
             _ => {}
         }
         if let Some(aggregate) = self.aggregate(name, arguments)? {

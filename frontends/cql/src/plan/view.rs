@@ -5,10 +5,9 @@ use std::sync::Arc;
 use super::restriction::Filter;
 use super::typing::{Planner, find_column};
 use crate::catalog::Relation;
-use crate::error::{CqlError, Result};
-use crate::parser::parse;
-use crate::schema::{Table, Types};
-use crate::statement::{self, Statement};
+use crate::error::Result;
+use crate::schema::{Table, Types, relations_of};
+use crate::statement;
 
 /// A view that follows a table.
 #[derive(Debug)]
@@ -27,13 +26,9 @@ impl FollowingView {
             .view
             .as_ref()
             .map_or("", |view| view.where_clause.as_str());
-        let parsed = parse(&format!("SELECT * FROM t WHERE {clause}"))?;
-        let Statement::Select(select) = parsed.statement else {
-            return Err(CqlError::invalid("the definition of the view is damaged"));
-        };
         let mut not_null = Vec::new();
         let mut relations = Vec::new();
-        for relation in select.relations {
+        for relation in relations_of(clause)? {
             match relation {
                 statement::Relation::IsNotNull(name) => not_null.push(find_column(base, &name)?),
                 other => relations.push(other),

@@ -1,11 +1,10 @@
 //! ALTER TABLE: the table that a statement makes of another, and its views with it.
 
-use super::create_table::check_nested;
-use super::create_view::relation_text;
+use super::create_table::{NO_MASKS, check_nested};
+use super::create_view::{clause_of, relations_of};
 use super::{Column, ColumnKind, Table, Types, View, resolve_type};
 use crate::error::{CqlError, Result, refuse};
-use crate::parser::parse;
-use crate::statement::{AlterTableAction, ColumnDefinition, Relation, Statement};
+use crate::statement::{AlterTableAction, ColumnDefinition, Relation};
 use crate::types::DataType;
 
 /// Nothing would be masked, so nothing pretends to be.
@@ -92,6 +91,9 @@ impl AlteredTable {
         types: &Types,
     ) -> Result<()> {
         let name = &definition.name;
+        if definition.mask.is_some() {
+            return refuse(NO_MASKS);
+        }
         let data_type = resolve_type(&definition.data_type, &self.table.keyspace, types)?;
         if self.table.column(name).is_some() {
             if if_not_exists {
@@ -130,8 +132,12 @@ impl AlteredTable {
     }
 
     fn check_counters(&self, name: &str, data_type: &DataType) -> Result<()> {
-        let mut others = self.table.columns.iter().filter(|column| !column.is_key());
-        if data_type.is_counter() == self.table.is_counter() || others.next().is_none() {
+        // A table is of counters or of none as long as it is there, also when they are dropped.
+        let dropped = self.table.dropped.iter().map(|(column, _)| column);
+        let columns = self.table.columns.iter().filter(|column| !column.is_key());
+        let mut others = columns.chain(dropped);
+        let is_counter = others.next().map(|other| other.data_type.is_counter());
+        if is_counter.is_none_or(|is_counter| is_counter == data_type.is_counter()) {
             return Ok(());
         }
         let (column, kind) = match data_type.is_counter() {
@@ -152,7 +158,8 @@ impl AlteredTable {
         };
         let name = &column.name;
         let is_same = |left: &DataType, right: &DataType| {
-            left.freeze() == right.freeze() && left.is_multi_cell() == right.is_multi_cell()
+            let bare = |data_type: &DataType| data_type.without_user_types().freeze();
+            bare(left) == bare(right) && left.is_multi_cell() == right.is_multi_cell()
         };
         if !is_same(&dropped.data_type, &column.data_type) {
             return refuse(format!(
@@ -210,7 +217,11 @@ impl AlteredTable {
                 "Cannot drop column {name} on base table {table} with materialized views"
             ));
         }
-        let column = column.clone();
+        // Its type must be known as long as the table is there, and its user types need not be.
+        let column = Column {
+            data_type: column.data_type.without_user_types(),
+            ..column.clone()
+        };
         self.table.columns.retain(|other| other.name != name);
         self.table.dropped.retain(|(other, _)| other.name != name);
         self.table.dropped.push((column, dropped_us));
@@ -272,11 +283,7 @@ fn rename_in(table: &mut Table, from: &str, to: &str) {
 
 /// The relations of a view, with another name for a column.
 fn renamed_clause(clause: &str, from: &str, to: &str) -> Result<String> {
-    let parsed = parse(&format!("SELECT * FROM t WHERE {clause} ALLOW FILTERING"))?;
-    let Statement::Select(select) = parsed.statement else {
-        return refuse("The definition of a view cannot be read");
-    };
-    let mut relations = select.relations;
+    let mut relations = relations_of(clause)?;
     for relation in &mut relations {
         for column in columns_of(relation) {
             if column == from {
@@ -284,8 +291,7 @@ fn renamed_clause(clause: &str, from: &str, to: &str) -> Result<String> {
             }
         }
     }
-    let texts: Vec<String> = relations.iter().map(relation_text).collect();
-    Ok(texts.join(" AND "))
+    clause_of(&relations)
 }
 
 fn columns_of(relation: &mut Relation) -> Vec<&mut String> {
@@ -306,7 +312,9 @@ fn columns_of(relation: &mut Relation) -> Vec<&mut String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::parser::parse;
     use crate::schema::testing::{keyspace_types, table, view};
+    use crate::statement::Statement;
 
     fn altered(before: AlteredTable, text: &str) -> Result<AlteredTable> {
         let Statement::AlterTable(alter) = parse(text)?.statement else {

@@ -5,6 +5,9 @@ use crate::error::{CqlError, Result, refuse};
 use crate::statement::{CreateIndex, IndexTarget, IndexTargetKind, PropertyValue};
 use crate::types::{DataType, Native};
 
+/// The names of the class that Cassandra 5 makes no indexes of by default.
+const SASI: [&str; 2] = ["SASIIndex", "org.apache.cassandra.index.sasi.SASIIndex"];
+
 /// The index; none if it is there already, and may be. `taken` tells whether the keyspace has an
 /// index of this name.
 pub(crate) fn create_index(
@@ -24,20 +27,7 @@ pub(crate) fn create_index(
     if table.is_counter() {
         return refuse("Secondary indexes on counter tables aren't supported");
     }
-    let target = match create.targets.as_slice() {
-        [target] => target,
-        [] => {
-            return refuse("Only CUSTOM indexes can be created without specifying a target column");
-        }
-        targets if create.class.is_some() => {
-            let columns: Vec<&str> = targets.iter().map(|it| it.column.as_str()).collect();
-            let columns = columns.join(", ");
-            return refuse(format!(
-                "A storage-attached index cannot be created over multiple columns: {columns}"
-            ));
-        }
-        _ => return refuse("Only CUSTOM indexes support multiple columns"),
-    };
+    let target = only_target(create)?;
     let Some(column) = table.column(&target.column) else {
         return refuse(format!(
             "Undefined column name {} in table {}",
@@ -58,7 +48,7 @@ pub(crate) fn create_index(
         Some(name) => name.clone(),
         None => free_name(table, &column.name, taken),
     };
-    let index = Index {
+    let mut index = Index {
         name,
         column: column.name.clone(),
         kind,
@@ -67,7 +57,10 @@ pub(crate) fn create_index(
             .clone()
             .filter(|class| class != "legacy_local_table"),
         options: options(create)?,
+        is_analyzed: false,
     };
+    index.is_analyzed = index.analysis().is_some();
+    check_class(&index)?;
     if let Some(other) = table.indexes.iter().find(|other| is_same(other, &index)) {
         if create.if_not_exists {
             return Ok(None);
@@ -81,6 +74,41 @@ pub(crate) fn create_index(
         storage_attached::check(&index, column, table)?;
     }
     Ok(Some(index))
+}
+
+/// The one part of a table that the index is of.
+fn only_target(create: &CreateIndex) -> Result<&IndexTarget> {
+    match create.targets.as_slice() {
+        [target] => Ok(target),
+        [] => refuse("Only CUSTOM indexes can be created without specifying a target column"),
+        targets if create.class.is_some() => {
+            let columns: Vec<&str> = targets.iter().map(|it| it.column.as_str()).collect();
+            let columns = columns.join(", ");
+            refuse(format!(
+                "A storage-attached index cannot be created over multiple columns: {columns}"
+            ))
+        }
+        _ => refuse("Only CUSTOM indexes support multiple columns"),
+    }
+}
+
+/// Refuses classes that there are none of.
+fn check_class(index: &Index) -> Result<()> {
+    let Some(class) = &index.class else {
+        return Ok(());
+    };
+    if index.is_storage_attached() {
+        return Ok(());
+    }
+    if SASI.contains(&class.as_str()) {
+        return refuse(
+            "SASI indexes are disabled. This server has no setting that enables them; a \
+             storage-attached index ('sai') is of more use",
+        );
+    }
+    Err(CqlError::configuration(format!(
+        "Unable to find custom indexer class '{class}'"
+    )))
 }
 
 /// Whether two indexes differ in nothing but their names. Those of different classes may be of one
@@ -260,7 +288,15 @@ mod tests {
             ),
             ("CREATE CUSTOM INDEX d ON t (keys(m)) USING 'sai'", ""),
             ("CREATE CUSTOM INDEX e ON t (values(m)) USING 'sai'", ""),
-            ("CREATE CUSTOM INDEX f ON t (v) USING 'Other'", ""),
+            (
+                "CREATE CUSTOM INDEX f ON t (v) USING 'Other'",
+                "Unable to find custom indexer class 'Other'",
+            ),
+            (
+                "CREATE CUSTOM INDEX f ON t (v) USING 'org.apache.cassandra.index.sasi.SASIIndex'",
+                "SASI indexes are disabled. This server has no setting that enables them; a \
+                 storage-attached index ('sai') is of more use",
+            ),
         ] {
             let Statement::CreateIndex(create) = parse(text).unwrap().statement else {
                 panic!("{text}")
@@ -272,7 +308,7 @@ mod tests {
             assert!(!table.indexes.iter().any(|it| it.name == "c"), "{text}");
         }
         let names: Vec<&str> = table.indexes.iter().map(|it| it.name.as_str()).collect();
-        assert_eq!(names, ["a", "b", "d", "e", "f"]);
+        assert_eq!(names, ["a", "b", "d", "e"]);
     }
 
     #[test]
@@ -297,7 +333,11 @@ mod tests {
         for (column, options, expected) in [
             ("e", "'similarity_function': 'euclidean'", "Euclidean"),
             ("e", "'optimize_for': 'recall'", "Cosine"),
-            ("v", "'case_sensitive': 'false'", "Cosine"),
+            (
+                "v",
+                "'case_sensitive': 'false'",
+                "CQL type int cannot be analyzed.",
+            ),
             (
                 "e",
                 "'similarity_function': 'x'",
@@ -330,7 +370,7 @@ mod tests {
                 "'similarity_function': 'cosine'",
                 "Cosine similarity is not supported for single-dimension vectors",
             ),
-            ("b", "'ascii': 'true'", "Unsupported type: blob"),
+            ("b", "'ascii': 'true'", "CQL type blob cannot be analyzed."),
         ] {
             assert_eq!(with(column, options), expected, "{column} {options}");
         }

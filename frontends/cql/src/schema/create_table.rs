@@ -6,6 +6,9 @@ use crate::error::{Result, refuse};
 use crate::statement::{CreateTable, Direction, PrimaryKey};
 use crate::types::{DataType, Native};
 
+pub(super) const NO_MASKS: &str = "Cannot mask columns because dynamic data masking is not \
+     enabled, and this server has no setting that enables it";
+
 /// The table. The keyspace is that of the statement or of the session, and exists.
 pub(crate) fn create_table(
     create: &CreateTable,
@@ -30,6 +33,9 @@ pub(crate) fn create_table(
     check_name("Table", name)?;
     if create.is_compact {
         return refuse("COMPACT STORAGE tables are not allowed starting with version 4.0");
+    }
+    if create.columns.iter().any(|column| column.mask.is_some()) {
+        return refuse(NO_MASKS);
     }
     let options = TableOptions::default().with(&create.properties)?;
     let columns = columns(create, keyspace, types)?;

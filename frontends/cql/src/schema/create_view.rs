@@ -3,8 +3,9 @@
 use super::create_table::check_key_type;
 use super::{Column, ColumnKind, Table, TableOptions, View, check_name};
 use crate::error::{CqlError, Result, refuse};
+use crate::parser::parse;
 use crate::statement::{
-    CreateView, Direction, InValues, Relation, Selection, Selector, Term, quoted,
+    CreateView, Direction, InValues, Relation, Selection, Selector, Statement, Term, quoted,
 };
 
 /// The view of this base table.
@@ -43,13 +44,33 @@ pub(crate) fn create_view(create: &CreateView, base: &Table, id: [u8; 16]) -> Re
         indexes: Vec::new(),
         dropped: Vec::new(),
     };
-    let relations: Vec<String> = create.relations.iter().map(relation_text).collect();
     Ok(View {
         table,
         base: base.name.clone(),
         includes_all: create.selection == Selection::All,
-        where_clause: relations.join(" AND "),
+        where_clause: clause_of(&create.relations)?,
     })
+}
+
+/// Relations as the text that a view keeps, which is known to be read back as the same.
+pub(super) fn clause_of(relations: &[Relation]) -> Result<String> {
+    let texts: Vec<String> = relations.iter().map(relation_text).collect();
+    let clause = texts.join(" AND ");
+    match relations_of(&clause) {
+        Ok(read) if read == relations => Ok(clause),
+        _ => refuse(format!(
+            "The relations of the materialized view cannot be kept: {clause}"
+        )),
+    }
+}
+
+/// The relations of a view, from the text that it keeps.
+pub(crate) fn relations_of(clause: &str) -> Result<Vec<Relation>> {
+    let parsed = parse(&format!("SELECT * FROM t WHERE {clause} ALLOW FILTERING"))?;
+    match parsed.statement {
+        Statement::Select(select) => Ok(select.relations),
+        _ => refuse("The definition of the materialized view is damaged"),
+    }
 }
 
 /// The names of the columns that the view keeps.
@@ -236,7 +257,7 @@ fn columns(create: &CreateView, base: &Table, selected: &[&Column]) -> Result<Ve
 }
 
 /// A relation as Cassandra writes it in the definition of a view.
-pub(super) fn relation_text(relation: &Relation) -> String {
+fn relation_text(relation: &Relation) -> String {
     let names = |columns: &[String]| {
         columns
             .iter()

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::TableOptions;
 use crate::error::{CqlError, Result};
 use crate::statement::{Direction, IndexTargetKind, quoted};
-use crate::types::{DataType, UserType};
+use crate::types::{Analysis, DataType, UserType};
 
 /// The user types of a keyspace, by name.
 pub(crate) type Types = BTreeMap<String, UserType>;
@@ -61,6 +61,9 @@ pub(crate) struct Index {
     /// The class of a custom index.
     pub(crate) class: Option<String>,
     pub(crate) options: Vec<(String, String)>,
+    /// Whether texts are in it as its options say. Indexes of before have them as they were written,
+    /// whatever their options say, and are asked so until they are made again.
+    pub(crate) is_analyzed: bool,
 }
 
 /// A materialized view: a table that follows another one.
@@ -92,6 +95,15 @@ impl Table {
             };
             rank(left).cmp(&rank(right)).then_with(by_name)
         });
+    }
+
+    /// What an index makes of the texts of this part of a column.
+    pub(crate) fn analysis(&self, column: &str, kind: IndexTargetKind) -> Option<Analysis> {
+        let mut indexes = self.indexes.iter();
+        indexes.find_map(|index| {
+            let is_it = index.is_analyzed && index.kind == kind && index.column == column;
+            is_it.then(|| index.analysis()).flatten()
+        })
     }
 
     pub(crate) fn column(&self, name: &str) -> Option<&Column> {

@@ -1,7 +1,7 @@
 //! Definitions as statements that repeat them, as DESCRIBE of Cassandra 5 prints them.
 
 use super::{Column, ColumnKind, Index, Keyspace, Table, View};
-use crate::statement::{Direction, quoted};
+use crate::statement::{Direction, quoted, quoted_type};
 use crate::types::UserType;
 
 const INDENT: &str = "    ";
@@ -33,7 +33,7 @@ pub(crate) fn describe_type(user_type: &UserType) -> String {
     format!(
         "CREATE TYPE {}.{} (\n{}\n);",
         quoted(&user_type.keyspace),
-        quoted(&user_type.name),
+        quoted_type(&user_type.name),
         fields.join(",\n")
     )
 }
@@ -304,10 +304,10 @@ mod tests {
             describe_type(&types["u"]),
             "CREATE TYPE ks.u (\n    a int,\n    \"B\" text\n);"
         );
-        let table = table("CREATE TABLE t (k int PRIMARY KEY, m map<int, int>)").unwrap();
+        let table = table("CREATE TABLE t (k int PRIMARY KEY, m map<text, int>)").unwrap();
         for text in [
             "CREATE INDEX i ON ks.t (keys(m));",
-            "CREATE CUSTOM INDEX i ON ks.t (entries(m)) USING 'sai' WITH OPTIONS = {'ascii': \
+            "CREATE CUSTOM INDEX i ON ks.t (keys(m)) USING 'sai' WITH OPTIONS = {'ascii': \
              'true'};",
         ] {
             let Statement::CreateIndex(create) = parse(text).unwrap().statement else {

@@ -13,6 +13,8 @@ mod create_table;
 mod create_view;
 mod definition;
 mod describe;
+#[cfg(test)]
+pub(crate) mod generated;
 mod keyspace_options;
 mod options;
 mod resolve;
@@ -20,13 +22,14 @@ mod storage_attached;
 mod stored;
 mod stored_types;
 #[cfg(test)]
-mod testing;
+pub(crate) mod testing;
+mod type_limits;
 
 pub(crate) use alter_table::{AlteredTable, alter_table};
 pub(crate) use alter_type::{alter_type, fields_with_type, uses, with_type};
 pub(crate) use create_index::create_index;
 pub(crate) use create_table::create_table;
-pub(crate) use create_view::create_view;
+pub(crate) use create_view::{create_view, relations_of};
 pub(crate) use definition::{Column, ColumnKind, Index, Keyspace, Table, Types, View, check_name};
 pub(crate) use describe::{
     describe_index, describe_keyspace, describe_table, describe_type, describe_view,
@@ -35,4 +38,5 @@ pub(crate) use keyspace_options::{DATA_CENTER, keyspace_options};
 pub(crate) use options::TableOptions;
 pub(crate) use resolve::{create_type, resolve_type};
 pub(crate) use stored::Relation;
-pub(crate) use stored_types::{decode_keyspace, encode_keyspace};
+pub(crate) use stored_types::{KeyspaceDefinition, LostType};
+pub(crate) use type_limits::check_with;

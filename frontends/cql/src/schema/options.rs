@@ -8,11 +8,18 @@ use serde::{Deserialize, Serialize};
 use super::compaction::{compaction, usual as usual_compaction};
 use super::compression::{compression, usual as usual_compression};
 use crate::error::{CqlError, Result};
-use crate::statement::{Properties, PropertyValue};
+use crate::statement::{Properties, PropertyValue, quoted};
 
 type Map = BTreeMap<String, String>;
 
 /// The options of a table.
+///
+/// `default_time_to_live` is applied to writes, and views have none of their own;
+/// `gc_grace_seconds` decides which statements are refused or warned of. `comment` and `extensions`
+/// say nothing of rows. `cdc` can only
+/// be false, because a reader of changes would wait in vain. Those of Cosmos DB that ask for
+/// throughput are provisioned. All others tune what Cassandra does with files, memory, replicas and
+/// repairs: they are checked, kept and shown, and no answer depends on them.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub(crate) struct TableOptions {
@@ -95,7 +102,7 @@ impl TableOptions {
             "allow_auto_snapshot" => self.allow_auto_snapshot = boolean(name, value)?,
             "bloom_filter_fp_chance" => self.bloom_filter_fp_chance = Some(double(name, value)?),
             "caching" => self.caching = caching(entries(name, value)?)?,
-            "cdc" => self.cdc = boolean(name, value)?,
+            "cdc" => self.cdc = cdc(name, value)?,
             "comment" => text(name, value)?.clone_into(&mut self.comment),
             "compaction" => self.compaction = compaction(entries(name, value)?)?,
             "compression" => self.compression = compression(entries(name, value)?)?,
@@ -130,6 +137,15 @@ impl TableOptions {
             .is_some_and(|class| class.ends_with(".LeveledCompactionStrategy"));
         self.bloom_filter_fp_chance
             .unwrap_or(if is_leveled { 0.1 } else { 0.01 })
+    }
+
+    /// The same with what the compaction wants said as if a statement had.
+    #[cfg(test)]
+    pub(crate) fn explicit(self) -> Self {
+        Self {
+            bloom_filter_fp_chance: Some(self.bloom_filter_fp_chance()),
+            ..self
+        }
     }
 
     fn check(&self) -> Result<()> {
@@ -202,9 +218,11 @@ impl TableOptions {
             line("compression", map(&self.compression)),
         ];
         lines.extend(self.cosmos.iter().map(|(name, value)| {
-            let is_number = value.parse::<f64>().is_ok();
+            let is_number = value
+                .parse::<u64>()
+                .is_ok_and(|it| it.to_string() == *value);
             line(
-                name,
+                &quoted(name),
                 if is_number {
                     value.clone()
                 } else {
@@ -281,6 +299,17 @@ pub(super) fn boolean(name: &str, value: &PropertyValue) -> Result<bool> {
              'yes'. Negative values can be '0', 'false' or 'no'."
         ))),
     }
+}
+
+/// There is no log of changes that a table could be in, so that nobody may rely on one.
+fn cdc(name: &str, value: &PropertyValue) -> Result<bool> {
+    let is_wanted = boolean(name, value)?;
+    refuse_unless(!is_wanted, || {
+        "Change data capture is not enabled on this server, which has no setting that enables it: \
+         'cdc' cannot be true"
+            .to_owned()
+    })?;
+    Ok(false)
 }
 
 fn integer(name: &str, value: &PropertyValue) -> Result<i32> {
@@ -409,7 +438,7 @@ mod tests {
     #[test]
     fn options_are_taken() {
         let options = with(
-            "comment = 'x' AND gc_grace_seconds = 5 AND cdc = yes AND speculative_retry = \
+            "comment = 'x' AND gc_grace_seconds = 5 AND cdc = no AND speculative_retry = \
              '95PERCENTILE' AND compaction = {'class': 'LeveledCompactionStrategy'} AND caching = \
              {'keys': 'none'} AND compression = {'enabled': false} AND read_repair = 'none' \
              AND cosmosdb_provisioned_throughput = 400",
@@ -419,7 +448,7 @@ mod tests {
             (options.comment.as_str(), options.gc_grace_seconds),
             ("x", 5)
         );
-        assert!(options.cdc);
+        assert!(!options.cdc);
         assert_eq!(options.speculative_retry, "95p");
         assert_eq!(options.read_repair, "NONE");
         assert_eq!(options.caching["keys"], "NONE");

@@ -1,13 +1,20 @@
 //! Types as statements write them become types as a schema holds them.
 
-use super::Types;
+use std::collections::HashSet;
+
+use super::{Types, type_limits};
 use crate::error::{CqlError, Result, refuse};
 use crate::statement::{CreateType, QualifiedName, RawType};
 use crate::types::{DataType, Native, UserType};
 
 /// The type that is meant, in a statement on this keyspace with these user types.
 pub(crate) fn resolve_type(raw: &RawType, keyspace: &str, types: &Types) -> Result<DataType> {
-    let resolve = |inner: &RawType| resolve_type(inner, keyspace, types);
+    type_limits::check_raw(raw, types)?;
+    resolve(raw, keyspace, types)
+}
+
+fn resolve(raw: &RawType, keyspace: &str, types: &Types) -> Result<DataType> {
+    let resolve = |inner: &RawType| resolve(inner, keyspace, types);
     match raw {
         RawType::Native(native) => Ok(DataType::Native(*native)),
         RawType::List(element) => {
@@ -111,7 +118,7 @@ fn freeze(inner: &RawType, keyspace: &str, types: &Types) -> Result<DataType> {
         RawType::Map(key, value) => RawType::Map(frozen(key), frozen(value)),
         other => other.clone(),
     };
-    Ok(resolve_type(&raw, keyspace, types)?.freeze())
+    Ok(resolve(&raw, keyspace, types)?.freeze())
 }
 
 /// What may be inside a collection. Tuples and vectors are frozen anyway.
@@ -156,19 +163,22 @@ fn resolve_class(class: &str) -> Result<DataType> {
 pub(crate) fn create_type(create: &CreateType, keyspace: &str, types: &Types) -> Result<UserType> {
     let name = create.name.name.clone();
     let mut fields: Vec<(String, DataType)> = Vec::with_capacity(create.fields.len());
+    let mut names = HashSet::with_capacity(create.fields.len());
     for (field, raw) in &create.fields {
-        if fields.iter().any(|(earlier, _)| earlier == field) {
+        if !names.insert(field) {
             return refuse(format!("Duplicate field name '{field}' in type '{name}'"));
         }
         let data_type = resolve_type(raw, keyspace, types)?;
         check_field(&data_type)?;
         fields.push((field.clone(), data_type));
     }
-    Ok(UserType {
+    let made = UserType {
         keyspace: keyspace.to_owned(),
         name,
         fields,
-    })
+    };
+    type_limits::check_user_type(&made)?;
+    Ok(made)
 }
 
 pub(super) fn check_field(data_type: &DataType) -> Result<()> {

@@ -4,7 +4,7 @@
 use super::{Column, Index, Table};
 use crate::error::{CqlError, Result, refuse};
 use crate::statement::IndexTargetKind;
-use crate::types::{DataType, Native, Similarity};
+use crate::types::{Analysis, DataType, Native, Similarity};
 
 /// The names of their class, in lower case.
 const CLASSES: [&str; 3] = [
@@ -19,7 +19,10 @@ const GRAPH: [(&str, &str); 2] = [
     ("maximum_node_connections", "Maximum node connections"),
     ("construction_beam_width", "Construction beam width"),
 ];
-const ANALYSIS: [&str; 3] = ["case_sensitive", "normalize", "ascii"];
+const CASE_SENSITIVE: &str = "case_sensitive";
+const NORMALIZE: &str = "normalize";
+const ASCII: &str = "ascii";
+const ANALYSIS: [&str; 3] = [CASE_SENSITIVE, NORMALIZE, ASCII];
 
 impl Index {
     /// Whether it is a storage-attached one.
@@ -32,6 +35,20 @@ impl Index {
     pub(crate) fn similarity(&self) -> Similarity {
         let named = self.option(SIMILARITY).and_then(Similarity::named);
         named.unwrap_or_default()
+    }
+
+    /// What its options want to be made of texts, if it is anything.
+    pub(crate) fn analysis(&self) -> Option<Analysis> {
+        let is = |name: &str, usual: bool| {
+            let given = self.option(name);
+            given.map_or(usual, |given| given.eq_ignore_ascii_case("true"))
+        };
+        let analysis = Analysis {
+            folds_case: !is(CASE_SENSITIVE, true),
+            normalizes: is(NORMALIZE, false),
+            folds_to_ascii: is(ASCII, false),
+        };
+        (self.is_storage_attached() && analysis != Analysis::default()).then_some(analysis)
     }
 
     fn option(&self, name: &str) -> Option<&str> {
@@ -67,7 +84,49 @@ pub(super) fn check(index: &Index, column: &Column, table: &Table) -> Result<()>
         ));
     }
     check_vector_options(index, &column.data_type)?;
+    check_analysis(index, &column.data_type)?;
     check_type(index, &column.data_type)
+}
+
+/// Refuses to change texts that are none, or in a way that is none.
+fn check_analysis(index: &Index, data_type: &DataType) -> Result<()> {
+    for name in ANALYSIS {
+        let Some(value) = index.option(name) else {
+            continue;
+        };
+        let text = [Native::Text, Native::Ascii].map(DataType::Native);
+        match indexed_types(index, data_type).as_slice() {
+            [one] if text.contains(one) => {}
+            [one] => return refuse(format!("CQL type {one} cannot be analyzed.")),
+            _ => return refuse(format!("CQL type {data_type} cannot be analyzed.")),
+        }
+        if value.is_empty() {
+            return refuse(format!("Empty value for boolean option '{name}'"));
+        }
+        if !["true", "false"]
+            .iter()
+            .any(|it| value.eq_ignore_ascii_case(it))
+        {
+            return refuse(format!(
+                "Illegal value for boolean option '{name}': {value}"
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// The types of what it is of: of entries, those of keys and of values.
+fn indexed_types<'t>(index: &Index, data_type: &'t DataType) -> Vec<&'t DataType> {
+    match (index.kind, data_type) {
+        (IndexTargetKind::Keys, DataType::Map { key, .. }) => vec![key],
+        (IndexTargetKind::Values, DataType::Map { value, .. }) => vec![value],
+        (IndexTargetKind::Entries, DataType::Map { key, value, .. }) => vec![key, value],
+        (
+            IndexTargetKind::Values,
+            DataType::List { element, .. } | DataType::Set { element, .. },
+        ) => vec![element],
+        (_, whole) => vec![whole],
+    }
 }
 
 /// Refuses options that there are none of.
@@ -133,16 +192,7 @@ fn check_type(index: &Index, data_type: &DataType) -> Result<()> {
         }
         return Ok(());
     }
-    let parts: Vec<&DataType> = match (index.kind, data_type) {
-        (IndexTargetKind::Keys, DataType::Map { key, .. }) => vec![key],
-        (IndexTargetKind::Values, DataType::Map { value, .. }) => vec![value],
-        (IndexTargetKind::Entries, DataType::Map { key, value, .. }) => vec![key, value],
-        (
-            IndexTargetKind::Values,
-            DataType::List { element, .. } | DataType::Set { element, .. },
-        ) => vec![element],
-        (_, whole) => vec![whole],
-    };
+    let parts = indexed_types(index, data_type);
     let blob = DataType::Native(Native::Blob);
     match parts.contains(&&blob) {
         true => refuse("Unsupported type: blob"),

@@ -2,13 +2,16 @@
 //!
 //! A relation brings the user types that its columns use, so that its bytes alone say what its rows
 //! are: altering a type writes them again, and whoever works with older bytes can tell.
+//!
+//! What is written is read back at once and must be the same: a definition that could not be read
+//! is refused by the statement that makes it. Reading knows no limit that making does not have.
 
 use serde::{Deserialize, Serialize};
 
 use super::resolve::resolve_type;
 use super::stored_types::{StoredType, load_types, store_types};
 use super::{Column, ColumnKind, Index, Table, TableOptions, Types, View};
-use crate::error::{CqlError, Result};
+use crate::error::{CqlError, Result, refuse};
 use crate::parser::parse_type;
 use crate::statement::{Direction, IndexTargetKind};
 
@@ -52,6 +55,8 @@ struct StoredIndex {
     class: Option<String>,
     #[serde(default)]
     options: Vec<(String, String)>,
+    #[serde(default)]
+    is_analyzed: bool,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -100,8 +105,16 @@ impl Relation {
         }
     }
 
-    /// The bytes of it.
+    /// The bytes of it, which are known to be read back as the same.
     pub(crate) fn encode(&self) -> Result<Vec<u8>> {
+        let bytes = self.write()?;
+        check_kept(&self.table().full_name(), &bytes, || {
+            Ok(Self::decode(&bytes)? == *self)
+        })?;
+        Ok(bytes)
+    }
+
+    fn write(&self) -> Result<Vec<u8>> {
         let table = self.table();
         let used = table
             .columns
@@ -149,6 +162,28 @@ pub(super) fn to_bytes(value: &impl Serialize) -> Result<Vec<u8>> {
 
 pub(super) fn from_bytes<T: for<'de> Deserialize<'de>>(bytes: &[u8]) -> Result<T> {
     serde_json::from_slice(bytes).map_err(|error| damaged(&error.to_string()))
+}
+
+/// How many bytes a definition may take: all are kept in memory, and read again with each change.
+const BYTES_LIMIT: usize = 4 << 20;
+
+/// Refuses bytes that would not be read back as what they were made of.
+pub(super) fn check_kept(
+    name: &str,
+    bytes: &[u8],
+    is_same: impl FnOnce() -> Result<bool>,
+) -> Result<()> {
+    if bytes.len() > BYTES_LIMIT {
+        return refuse(format!(
+            "The definition of {name} is too large: it may take at most {BYTES_LIMIT} bytes"
+        ));
+    }
+    let why = match is_same() {
+        Ok(true) => return Ok(()),
+        Ok(false) => "it would be read back as another one".to_owned(),
+        Err(error) => error.message,
+    };
+    refuse(format!("The definition of {name} cannot be kept: {why}"))
 }
 
 pub(super) fn damaged(why: &str) -> CqlError {
@@ -241,6 +276,7 @@ fn store_index(index: &Index) -> StoredIndex {
         },
         class: index.class.clone(),
         options: index.options.clone(),
+        is_analyzed: index.is_analyzed,
     }
 }
 
@@ -257,6 +293,7 @@ fn load_index(stored: StoredIndex) -> Index {
         },
         class: stored.class,
         options: stored.options,
+        is_analyzed: stored.is_analyzed,
     }
 }
 
@@ -280,6 +317,7 @@ mod tests {
             kind: IndexTargetKind::Keys,
             class: Some("sai".to_owned()),
             options: vec![("a".to_owned(), "b".to_owned())],
+            is_analyzed: true,
         });
         let original = Relation::Table(original, vec!["v".to_owned()]);
         let bytes = original.encode().unwrap();

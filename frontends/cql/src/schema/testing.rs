@@ -43,6 +43,20 @@ pub(super) fn table(text: &str) -> Result<Table> {
     create_table(&create, "ks", &keyspace_types(), [7; 16])
 }
 
+/// A table with a column of each native type, named `c_` and its type.
+pub(crate) fn table_of_all_types() -> Table {
+    let natives = crate::types::Native::ALL.iter();
+    let natives = natives.filter(|native| native.name() != "counter");
+    let columns: Vec<String> = natives
+        .map(|native| format!("c_{name} {name}", name = native.name()))
+        .collect();
+    table(&format!(
+        "CREATE TABLE t (k int PRIMARY KEY, {})",
+        columns.join(", ")
+    ))
+    .unwrap()
+}
+
 /// A view of a table with columns a to e, of which a and b are the key.
 pub(super) fn view(text: &str) -> Result<View> {
     let base = table("CREATE TABLE t (a int, b int, c int, d int, e int, PRIMARY KEY (a, b))")?;

@@ -21,7 +21,7 @@ pub(crate) use modification::{
     Assignment, Batch, BatchType, Condition, Delete, Deletion, If, Insert, InsertJson, Operation,
     Place, Update, Using,
 };
-pub(crate) use name::{QualifiedName, is_reserved, quoted};
+pub(crate) use name::{QualifiedName, is_reserved, is_reserved_type, quoted, quoted_type};
 pub(crate) use selection::{
     ColumnTime, Comparator, InValues, OrderBy, Relation, Select, Selection, Selector,
 };

@@ -3,6 +3,8 @@
 use std::borrow::Cow;
 use std::fmt;
 
+use crate::types::Native;
+
 /// The words that are never names unless quoted.
 const RESERVED: [&str; 57] = [
     "add",
@@ -74,12 +76,38 @@ pub(crate) fn quoted(name: &str) -> Cow<'_, str> {
     let mut bytes = name.bytes();
     let is_bare = bytes.next().is_some_and(|first| first.is_ascii_lowercase())
         && bytes.all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_')
-        && !is_reserved(name);
+        && !is_reserved(name)
+        // Words as well, but no names.
+        && !matches!(name, "true" | "false");
     if is_bare {
         Cow::Borrowed(name)
     } else {
         Cow::Owned(format!("\"{}\"", name.replace('"', "\"\"")))
     }
+}
+
+/// Names that no user type may have unless quoted, to keep them for types to come.
+const RESERVED_TYPES: [&str; 7] = [
+    "bitstring",
+    "byte",
+    "complex",
+    "date",
+    "enum",
+    "interval",
+    "macaddr",
+];
+
+/// Whether a word is the name of no user type unless quoted, though it may name other things.
+pub(crate) fn is_reserved_type(word: &str) -> bool {
+    RESERVED_TYPES.contains(&word)
+}
+
+/// The name of a user type as CQL reads it back: bare it must not be that of another type.
+pub(crate) fn quoted_type(name: &str) -> Cow<'_, str> {
+    if is_reserved_type(name) || Native::from_name(name).is_some() {
+        return Cow::Owned(format!("\"{name}\""));
+    }
+    quoted(name)
 }
 
 /// The name of something in a keyspace, which may be left out.

@@ -35,7 +35,16 @@ impl Display for Selector {
                 left,
                 right,
             } => write!(f, "{left} {} {right}", operator.symbol()),
-            Self::Negation(inner) => write!(f, "-{inner}"),
+            // Without a space two signs begin a comment, and a sign is a part of a number.
+            Self::Negation(inner) => {
+                let inner = inner.to_string();
+                let space = if inner.starts_with(|c: char| c == '-' || c.is_ascii_digit()) {
+                    " "
+                } else {
+                    ""
+                };
+                write!(f, "-{space}{inner}")
+            }
             Self::Field(inner, field) => write!(f, "{inner}.{field}"),
             Self::Element(inner, key) => write!(f, "{inner}[{key}]"),
             Self::Slice(inner, from, to) => {

@@ -117,7 +117,16 @@ impl fmt::Display for Term {
             } => {
                 write!(f, "{left} {} {right}", operator.symbol())
             }
-            Self::Negation(term) => write!(f, "-{term}"),
+            // Without a space two signs begin a comment, and a sign is a part of a number.
+            Self::Negation(term) => {
+                let term = term.to_string();
+                let space = if term.starts_with(|c: char| c == '-' || c.is_ascii_digit()) {
+                    " "
+                } else {
+                    ""
+                };
+                write!(f, "-{space}{term}")
+            }
             Self::TypeHint(data_type, term) => write!(f, "({data_type}){term}"),
             Self::Cast(term, native) => write!(f, "CAST({term} AS {})", native.name()),
         }
@@ -135,7 +144,7 @@ fn joined(terms: &[Term]) -> String {
 impl fmt::Display for Constant {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.kind {
-            ConstantKind::String => write!(f, "'{}'", self.text),
+            ConstantKind::String => write!(f, "'{}'", self.text.replace('\'', "''")),
             _ => f.write_str(&self.text),
         }
     }

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::statement::quoted;
+use crate::statement::quoted_type;
 
 macro_rules! natives {
     ($($native:ident $name:literal $class:literal $id:literal)*) => {
@@ -184,6 +184,38 @@ impl DataType {
         }
     }
 
+    /// The same type with tuples in the place of user types, which are the same bytes.
+    #[must_use]
+    pub(crate) fn without_user_types(&self) -> Self {
+        let inner = |data_type: &Self| Box::new(data_type.without_user_types());
+        match self {
+            Self::Native(native) => Self::Native(*native),
+            Self::List { element, frozen } => Self::List {
+                element: inner(element),
+                frozen: *frozen,
+            },
+            Self::Set { element, frozen } => Self::Set {
+                element: inner(element),
+                frozen: *frozen,
+            },
+            Self::Map { key, value, frozen } => Self::Map {
+                key: inner(key),
+                value: inner(value),
+                frozen: *frozen,
+            },
+            Self::Tuple(types) => Self::Tuple(types.iter().map(Self::without_user_types).collect()),
+            Self::Vector { element, dimension } => Self::Vector {
+                element: inner(element),
+                dimension: *dimension,
+            },
+            Self::User { definition, .. } => {
+                let fields = definition.fields.iter();
+                let types = fields.map(|(_, field)| field.without_user_types().freeze());
+                Self::Tuple(types.collect())
+            }
+        }
+    }
+
     /// Whether it is stored as a cell per element or field.
     pub(crate) fn is_multi_cell(&self) -> bool {
         match self {
@@ -319,7 +351,7 @@ impl fmt::Display for DataType {
                 write!(f, "tuple<{}>", types.join(", "))?;
             }
             Self::Vector { element, dimension } => write!(f, "vector<{element}, {dimension}>")?,
-            Self::User { definition, .. } => write!(f, "{}", quoted(&definition.name))?,
+            Self::User { definition, .. } => f.write_str(&quoted_type(&definition.name))?,
         }
         if frozen { f.write_str(">") } else { Ok(()) }
     }

@@ -7,6 +7,22 @@ use num_bigint::{BigInt, Sign};
 
 use crate::error::{CqlError, Result};
 
+/// How many digits a varint or a decimal may have. Numbers become digits and digits numbers in time
+/// that grows with the square of their length, so that longer ones would stop a server.
+pub(crate) const MOST_DIGITS: usize = 100_000;
+/// The most bytes of a whole number with so many digits, and of the sign.
+pub(crate) const MOST_BYTES: usize = MOST_DIGITS * 10 / 24;
+
+/// Refuses a number that is longer than any may be.
+pub(crate) fn check_length(is_short: bool) -> Result<()> {
+    match is_short {
+        true => Ok(()),
+        false => Err(CqlError::invalid(format!(
+            "A varint or decimal may have at most {MOST_DIGITS} digits"
+        ))),
+    }
+}
+
 /// A decimal: `unscaled` × 10^−`scale`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Decimal {
@@ -25,6 +41,7 @@ pub(super) struct Normal {
 
 impl Decimal {
     pub(crate) fn parse(text: &str) -> Result<Self> {
+        check_length(text.len() <= MOST_DIGITS)?;
         parse(text)
             .ok_or_else(|| CqlError::invalid(format!("unable to make BigDecimal from '{text}'")))
     }

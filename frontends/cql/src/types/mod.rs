@@ -3,6 +3,7 @@
 //! A value is its bytes, as clients send them and rows keep them; what it means is told by its
 //! type. No bytes at all is a value of its own for most types, and is not null.
 
+mod analysis;
 mod calendar;
 mod collection;
 mod compare;
@@ -21,6 +22,7 @@ mod uuid;
 mod validate;
 mod vint;
 
+pub(crate) use analysis::Analysis;
 pub(crate) use calendar::{add_months, date_text, month_of, time_text, timestamp_text};
 pub(crate) use collection::{
     list_elements, map_entries, put_element, serialize_list, serialize_map, serialize_tuple,
@@ -28,7 +30,7 @@ pub(crate) use collection::{
 };
 pub(crate) use compare::compare;
 pub(crate) use data_type::{DataType, Native, UserType};
-pub(crate) use decimal::Decimal;
+pub(crate) use decimal::{Decimal, MOST_BYTES, check_length};
 pub(crate) use duration::Duration;
 pub(crate) use format::{native_text, to_literal};
 pub(crate) use json_text::{column_json, to_json};

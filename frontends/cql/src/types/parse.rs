@@ -2,6 +2,7 @@
 
 use num_bigint::BigInt;
 
+use super::decimal::{MOST_DIGITS, check_length};
 use super::{Decimal, Duration, Native, calendar, inet, uuid};
 use crate::error::{CqlError, Result};
 
@@ -45,9 +46,12 @@ pub(crate) fn parse_native(native: Native, text: &str) -> Result<Vec<u8>> {
             .ok_or_else(|| unable("long"))?
             .to_be_bytes()
             .into(),
-        Native::Varint => integer::<BigInt>(text)
-            .ok_or_else(|| CqlError::invalid(format!("unable to make int from '{text}'")))?
-            .to_signed_bytes_be(),
+        Native::Varint => {
+            check_length(text.len() <= MOST_DIGITS)?;
+            integer::<BigInt>(text)
+                .ok_or_else(|| CqlError::invalid(format!("unable to make int from '{text}'")))?
+                .to_signed_bytes_be()
+        }
         Native::Decimal => Decimal::parse(text)?.encode(),
         Native::Double => real::<f64>(text)
             .ok_or_else(|| unable("double"))?

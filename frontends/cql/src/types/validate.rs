@@ -1,5 +1,6 @@
 //! Whether bytes are a value of a type, and Cassandra's words if they are not.
 
+use super::decimal::{MOST_BYTES, check_length};
 use super::{
     DataType, Duration, Native, list_elements, map_entries, tuple_components, uuid, vector_elements,
 };
@@ -59,7 +60,8 @@ fn validate_native(native: Native, bytes: &[u8]) -> Result<()> {
             Ok(_) => Ok(()),
             Err(_) => Err(CqlError::invalid("String didn't validate.")),
         },
-        Native::Blob | Native::Varint => Ok(()),
+        Native::Blob => Ok(()),
+        Native::Varint => check_length(length <= MOST_BYTES),
         Native::Boolean => expected(length <= 1, "Expected 1 or 0 byte value"),
         Native::Tinyint => expected(length <= 1, "Expected 1 byte for a tinyint"),
         Native::Smallint => expected(matches!(length, 0 | 2), "Expected 2 bytes for a smallint"),
@@ -75,7 +77,10 @@ fn validate_native(native: Native, bytes: &[u8]) -> Result<()> {
             matches!(length, 0 | 8),
             "Expected 8 or 0 byte value for a double",
         ),
-        Native::Decimal => expected(length == 0 || length >= 4, "Expected 0 or at least 4 bytes"),
+        Native::Decimal => {
+            expected(length == 0 || length >= 4, "Expected 0 or at least 4 bytes")?;
+            check_length(length <= MOST_BYTES + 4)
+        }
         Native::Timestamp => expected(
             matches!(length, 0 | 8),
             "Expected 8 or 0 byte long for date",
