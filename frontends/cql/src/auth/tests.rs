@@ -205,7 +205,7 @@ async fn roles_and_permissions_are_listed() {
 #[tokio::test]
 async fn passwords_are_asked_for() {
     let (root, _) = testers().await;
-    let words = async |token: &[u8]| match log_in(&root.service, &root.session, Some(token)).await {
+    let words = async |token: &[u8]| match log_in(&root.service, Some(token)).await {
         Ok(name) => name,
         Err(error) => error.message,
     };
@@ -237,10 +237,10 @@ async fn hashes_that_cassandra_made_log_in() {
     root.ok(&[&alter]).await;
     for name in ["eve", "bob"] {
         let right = format!("\0{name}\0cassandra");
-        let right = log_in(&root.service, &root.session, Some(right.as_bytes())).await;
+        let right = log_in(&root.service, Some(right.as_bytes())).await;
         assert_eq!(right, Ok(name.to_owned()));
         let wrong = format!("\0{name}\0b");
-        let wrong = log_in(&root.service, &root.session, Some(wrong.as_bytes())).await;
+        let wrong = log_in(&root.service, Some(wrong.as_bytes())).await;
         assert!(wrong.is_err());
     }
     for (text, words) in [
@@ -411,11 +411,7 @@ async fn roles_of_the_settings_stay_there() {
     let left = &roles["root"];
     assert!(!left.permissions.is_empty());
     assert!(!left.is_superuser && !left.can_login && left.password.is_none());
-    assert!(
-        log_in(&later, &root.session, Some(b"\0root\0r"))
-            .await
-            .is_err()
-    );
+    assert!(log_in(&later, Some(b"\0root\0r")).await.is_err());
 }
 
 /// Hashes as older versions made them, of PBKDF2 with fewer rounds.
@@ -431,23 +427,15 @@ async fn weak_hashes_are_replaced_at_the_next_login() {
             format!("CREATE ROLE {name} WITH HASHED PASSWORD = '{hashed}' AND LOGIN = true");
         root.ok(&[&create]).await;
         let wrong = format!("\0{name}\0{password}x");
-        assert!(
-            log_in(&root.service, &root.session, Some(wrong.as_bytes()))
-                .await
-                .is_err()
-        );
+        assert!(log_in(&root.service, Some(wrong.as_bytes())).await.is_err());
         assert_eq!(hash_of(name).await, *hashed);
         let right = format!("\0{name}\0{password}");
         for _ in 0..2 {
-            let logged_in = log_in(&root.service, &root.session, Some(right.as_bytes())).await;
+            let logged_in = log_in(&root.service, Some(right.as_bytes())).await;
             assert_eq!(logged_in, Ok((*name).to_owned()));
             assert!(hash_of(name).await.starts_with("$2a$"), "{name}");
         }
-        assert!(
-            log_in(&root.service, &root.session, Some(wrong.as_bytes()))
-                .await
-                .is_err()
-        );
+        assert!(log_in(&root.service, Some(wrong.as_bytes())).await.is_err());
     }
 }
 
@@ -455,22 +443,26 @@ const OLD_HASHES: &[(&str, &str, &str)] = &[
     (
         "old1",
         "secret",
-        "pbkdf2-sha256$500$00000000000000000000000000000000$c280add702ca62807bf341be246f80f9ad1bbcd79bced3141abd3b13a90cdef1",
+        "pbkdf2-sha256$500$00000000000000000000000000000000$\
+         c280add702ca62807bf341be246f80f9ad1bbcd79bced3141abd3b13a90cdef1",
     ),
     (
         "old2",
         "p",
-        "pbkdf2-sha256$500$01010101010101010101010101010101$4748fca3952f545473db31bd8cba4f3b80982b762213b61201f7fc2a4499a045",
+        "pbkdf2-sha256$500$01010101010101010101010101010101$\
+         4748fca3952f545473db31bd8cba4f3b80982b762213b61201f7fc2a4499a045",
     ),
     (
         "old3",
         "a much longer password of several words",
-        "pbkdf2-sha256$500$02020202020202020202020202020202$5641e73cc62ba3590eb3453e942bd96c979b12247302b2618539139f3775c45c",
+        "pbkdf2-sha256$500$02020202020202020202020202020202$\
+         5641e73cc62ba3590eb3453e942bd96c979b12247302b2618539139f3775c45c",
     ),
     (
         "old4",
         "ümläut",
-        "pbkdf2-sha256$500$03030303030303030303030303030303$7bc98b9beefd4248c9a62a2f7332234c8fe0e7efb3e914c310eb6eb8616d0ecd",
+        "pbkdf2-sha256$500$03030303030303030303030303030303$\
+         7bc98b9beefd4248c9a62a2f7332234c8fe0e7efb3e914c310eb6eb8616d0ecd",
     ),
 ];
 
