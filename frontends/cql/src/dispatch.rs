@@ -103,10 +103,12 @@ pub(crate) async fn answer(
     }
 }
 
-/// Answers AUTH_RESPONSE. If nobody is asked who they are, everybody remains nobody.
+/// Answers AUTH_RESPONSE, one at a time, so that no connection keeps others from logging in. If
+/// nobody is asked who they are, everybody remains nobody.
 async fn log_in(service: &Service, session: &Session, token: Option<&[u8]>) -> Reply {
     if service.config.requires_authentication {
-        match auth::log_in(service, session, token).await {
+        let _turn = session.turn_to_log_in().await;
+        match auth::log_in(service, token).await {
             Ok(user) => session.log_in(&user),
             Err(error) => return error.into(),
         }

@@ -2,8 +2,9 @@
 //!
 //! Checking a hash takes a processor's time on purpose, so it happens beside the threads that serve
 //! requests, a few at once. A login that was right once is known again by a keyed hash, so that
-//! clients that connect again do not pay for it. A refusal takes as long whoever is named: it is the
-//! work of the costliest hash that there is, in vain if need be, and what still differs is waited for.
+//! clients that connect again do not pay for it. A refusal takes as long whoever is named: it is
+//! the work of the costliest hash that there is, in vain if need be, and what still differs is
+//! waited for.
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::{Mutex, PoisonError};

@@ -4,29 +4,22 @@ use super::authenticator::Outcome;
 use super::roles::RoleMap;
 use crate::error::{CqlError, ErrorKind, Result};
 use crate::service::Service;
-use crate::session::Session;
 
 /// What an administrator is told of a server on which nobody can log in.
 const NOBODY: &str = "logins are required and no role can log in; name the first one with \
                       --cql-users NAME:PASSWORD or TESSERA_CQL_USERS=NAME:PASSWORD, and let it \
                       CREATE ROLE others";
 
-/// Checks a token; answers the role that it is of. One at a time on a connection, so that no
-/// connection keeps others from logging in.
-pub(crate) async fn log_in(
-    service: &Service,
-    session: &Session,
-    token: Option<&[u8]>,
-) -> Result<String> {
+/// Checks a token; answers the role that it is of.
+pub(crate) async fn log_in(service: &Service, token: Option<&[u8]>) -> Result<String> {
     let (name, given) = credentials(token.unwrap_or_default())?;
-    let _turn = session.turn_to_log_in().await;
     let roles = service.roles.all().await?;
     let outcome = service.roles.authenticator.check(&roles, name, given).await;
     let stronger = match outcome {
         Outcome::Right { stronger } => stronger,
         Outcome::Wrong => {
             if !can_anybody_log_in(service, &roles) {
-                tracing::warn!(peer = %session.peer, "a login was refused: {NOBODY}");
+                tracing::warn!("a login was refused: {NOBODY}");
             }
             return refuse(format!(
                 "Provided username {name} and/or password are incorrect"

@@ -5,6 +5,8 @@
 mod authenticator;
 mod list;
 mod login;
+#[cfg(test)]
+mod login_tests;
 mod manage;
 #[cfg(test)]
 mod matrix;

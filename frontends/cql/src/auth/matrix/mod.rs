@@ -240,7 +240,7 @@ async fn every_part_of_what_is_needed_is_needed() {
 #[test]
 fn permissions_are_documented() {
     let mut text = BEFORE.to_owned();
-    text.push_str("| Kind | Statement | Needs |\n|---|---|---|\n");
+    text.push_str("\n| Kind | Statement | Needs |\n|---|---|---|\n");
     for line in RULES.lines().filter(|line| !line.is_empty()) {
         let (statement, needed) = line.split_once("::").unwrap();
         let (statement, needed) = (statement.trim(), needed.trim().replace(" + ", ", "));
