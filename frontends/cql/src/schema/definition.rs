@@ -61,8 +61,8 @@ pub(crate) struct Index {
     /// The class of a custom index.
     pub(crate) class: Option<String>,
     pub(crate) options: Vec<(String, String)>,
-    /// Whether texts are in it as its options say. Indexes of before have them as they were written,
-    /// whatever their options say, and are asked so until they are made again.
+    /// Whether texts are in it as its options say. Indexes of before have them as they were
+    /// written, whatever their options say, and are asked so until they are made again.
     pub(crate) is_analyzed: bool,
 }
 

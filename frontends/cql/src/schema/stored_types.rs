@@ -1,7 +1,7 @@
 //! Keyspaces and user types as the catalog keeps them.
 //!
 //! A user type of a keyspace that cannot be read is lost alone, with those that use it: it is kept
-//! as it was found until it is dropped. Tables bring their own types, and are as readable as before.
+//! as it was found until it is dropped. Tables bring their own types and do not depend on it.
 
 use std::collections::HashSet;
 
