@@ -10,7 +10,7 @@ use tokio::time::MissedTickBehavior;
 
 use crate::allotment::Exchange;
 use crate::engine::News;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::expiry::Expirer;
 use crate::reaper::Reaper;
 use crate::sizing::Sizer;
@@ -18,6 +18,9 @@ use crate::store::Store;
 
 /// How often it looks for work when nobody announced any.
 const ROUND: Duration = Duration::from_secs(1);
+
+/// After which time without a word another server does what one does for all.
+const TERM: Duration = Duration::from_secs(10);
 
 /// How often it looks at what it has passed already.
 const FULL_LOOK_INTERVAL: Duration = Duration::from_secs(60);
@@ -56,15 +59,22 @@ impl Background {
 async fn work(store: &Store, mut stopping: watch::Receiver<bool>) {
     let mut rounds = Rounds::default();
     loop {
-        if let Err(error) = rounds.work(store).await {
-            tracing::warn!(%error, "background work failed and will be tried again");
+        // On an engine that several servers share, one of them does for all what would be the same
+        // for each.
+        let worked = match store.leads("background", TERM).await {
+            Ok(true) => rounds.work(store).await,
+            Ok(false) => rounds.follow(store).await,
+            Err(error) => Err(error),
+        };
+        if let Err(error) = worked {
+            complain(&error, "background work failed and will be tried again");
         }
         match store.take_over_jobs().await {
             // Beside this loop: a long job must not hold up expiry.
             Ok(jobs) => jobs.into_iter().for_each(|job| {
                 tokio::spawn(store.clone().run_resumed(job));
             }),
-            Err(error) => tracing::warn!(%error, "jobs cannot be read"),
+            Err(error) => complain(&error, "jobs cannot be read"),
         }
         tokio::select! {
             () = store.background_work() => {}
@@ -72,6 +82,16 @@ async fn work(store: &Store, mut stopping: watch::Receiver<bool>) {
             // Also ends when the handle was dropped.
             _ = stopping.wait_for(|stop| *stop) => return,
         }
+    }
+}
+
+/// Says what went wrong. An engine that cannot be reached says so itself, once; this would say it
+/// with every round.
+fn complain(error: &Error, what: &str) {
+    if let Error::Unavailable(_) = error {
+        tracing::debug!(%error, "{what}");
+    } else {
+        tracing::warn!(%error, "{what}");
     }
 }
 
@@ -162,6 +182,12 @@ impl Rounds {
         self.expirer.remove_expired(store).await?;
         self.reaper.reap_all(store).await?;
         self.sizer.split_large(store).await
+    }
+
+    /// What is left to do where another server does the rest.
+    async fn follow(&mut self, store: &Store) -> Result<()> {
+        self.reaper.reap_all(store).await?;
+        self.sizer.look_at_own(store).await
     }
 }
 

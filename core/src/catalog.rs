@@ -165,6 +165,11 @@ impl Catalog {
         self.limits.of(self.model(api).as_ref())
     }
 
+    /// All containers in memory.
+    pub(crate) fn in_memory(&self) -> Vec<Arc<Container>> {
+        self.read().containers.values().map(Arc::clone).collect()
+    }
+
     /// Notes what a partition was found to hold, if its container is in memory.
     pub(crate) fn note_bytes(
         &self,
@@ -203,18 +208,6 @@ impl Catalog {
             .target
             .map(|(target, partitions)| container(target, partitions, None));
         container(draft.definition, draft.partitions, shadow)
-    }
-
-    /// The name of the container that owns a storage id at a snapshot.
-    pub(crate) async fn owner(
-        &self,
-        snapshot: &dyn Snapshot,
-        storage: StorageId,
-    ) -> Result<Option<ContainerName>> {
-        let stored = snapshot.get(&key::definition_version(storage)).await?;
-        Ok(stored
-            .and_then(|value| decode_version(&value))
-            .map(|(_, name)| name))
     }
 
     /// Keeps what was read from a snapshot, unless a change may have come after it.
@@ -313,7 +306,7 @@ pub(crate) fn encode_version(version: u64, name: &ContainerName) -> Bytes {
     value.freeze()
 }
 
-fn decode_version(value: &[u8]) -> Option<(u64, ContainerName)> {
+pub(crate) fn decode_version(value: &[u8]) -> Option<(u64, ContainerName)> {
     let mut input = value;
     let version = take_u64(&mut input)?;
     Some((version, ContainerName::decode(&mut input)?))

@@ -15,7 +15,7 @@ use tessera_core::reading::{IndexSpan, PageRequest};
 use tessera_mongo_language::path::{Path, values_at};
 
 use crate::API;
-use crate::collection::Namespace;
+use crate::collection::{Collection, Namespace};
 use crate::data::Data;
 use crate::execute::decode;
 use crate::failure::{Failure, Result};
@@ -26,14 +26,19 @@ use crate::write::target::Target;
 pub(crate) const ROUND: Duration = Duration::from_secs(60);
 /// Documents removed in one transaction.
 const STEP: usize = 100;
-/// Collections that are looked at in one step.
-const CATALOG_STEP: usize = 1_000;
+/// After which time without a word another server does this for all.
+const TERM: Duration = Duration::from_secs(150);
 
 /// Looks for expired documents for as long as the data is there.
 pub(crate) async fn run(data: Data) {
     loop {
         tokio::time::sleep(ROUND).await;
-        if let Err(failure) = remove_expired(&data).await {
+        let removed = match data.store.leads("mongo expiry", TERM).await {
+            Ok(true) => remove_expired(&data).await.map(drop),
+            Ok(false) => Ok(()),
+            Err(error) => Err(error.into()),
+        };
+        if let Err(failure) = removed {
             let cause = &failure.error.message;
             tracing::warn!(%cause, "expired documents could not be removed");
         }
@@ -42,15 +47,26 @@ pub(crate) async fn run(data: Data) {
 
 /// Removes every document whose time has come; answers how many.
 pub(crate) async fn remove_expired(data: &Data) -> Result<u64> {
-    let mut removed = 0;
-    let names = data.store.list_containers(API, None).await?;
-    for names in names.chunks(CATALOG_STEP) {
-        for name in names {
-            let namespace = Namespace::unchecked(&name.database, &name.container);
-            removed += remove_from(data, &namespace).await?;
+    let (mut removed, mut after) = (0, None);
+    loop {
+        let page = data.store.next_containers(API, after.as_ref()).await?;
+        let Some((last, _)) = page.last() else {
+            return Ok(removed);
+        };
+        after = Some(last.clone());
+        for (name, definition) in page {
+            // Most collections have no such index, and then nothing more is read of them.
+            let collection = Collection::decode(&definition.schema)?;
+            if collection
+                .indexes
+                .iter()
+                .any(|spec| spec.expire_after_seconds.is_some())
+            {
+                let namespace = Namespace::unchecked(&name.database, &name.container);
+                removed += remove_from(data, &namespace).await?;
+            }
         }
     }
-    Ok(removed)
 }
 
 async fn remove_from(data: &Data, namespace: &Namespace) -> Result<u64> {
