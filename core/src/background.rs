@@ -13,7 +13,7 @@ use tokio::time::MissedTickBehavior;
 
 use crate::allotment::Exchange;
 use crate::engine::News;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::expiry::Expirer;
 use crate::reaper::Reaper;
 use crate::sizing::Sizer;
@@ -21,6 +21,9 @@ use crate::store::Store;
 
 /// How often it looks for work when nobody announced any.
 const ROUND: Duration = Duration::from_secs(1);
+
+/// After which time without a word another server does what one does for all.
+const TERM: Duration = Duration::from_secs(10);
 
 /// How often it looks at what it has passed already.
 const FULL_LOOK_INTERVAL: Duration = Duration::from_secs(60);
@@ -96,15 +99,35 @@ impl Rounds {
 /// Says that a round failed; the next one tries again.
 fn report(what: &str, done: Result<()>) {
     if let Err(error) = done {
-        tracing::warn!(%error, "{what} failed and will be tried again");
+        complain(&error, &format!("{what} failed and will be tried again"));
     }
+}
+
+/// Says what went wrong. An engine that cannot be reached says so itself, once; this would say it
+/// with every round.
+fn complain(error: &Error, what: &str) {
+    if let Error::Unavailable(_) = error {
+        tracing::debug!(%error, "{what}");
+    } else {
+        tracing::warn!(%error, "{what}");
+    }
+}
+
+/// Whether this server does what would be the same for each of those that share the engine.
+async fn leads(store: &Store) -> Result<bool> {
+    store.leads("background", TERM).await
 }
 
 async fn expire(store: &Store) {
     let mut expirer = Expirer::default();
     let mut rounds = Rounds::of(store);
     loop {
-        report("expiry", expirer.remove_expired(store).await.map(|_| ()));
+        let done = match leads(store).await {
+            Ok(true) => expirer.remove_expired(store).await.map(|_| ()),
+            Ok(false) => Ok(()),
+            Err(error) => Err(error),
+        };
+        report("expiry", done);
         rounds.next().await;
     }
 }
@@ -122,7 +145,12 @@ async fn split_by_size(store: &Store) {
     let mut sizer = Sizer::default();
     let mut rounds = Rounds::of(store);
     loop {
-        report("splitting by size", sizer.split_large(store).await);
+        let done = match leads(store).await {
+            Ok(true) => sizer.split_large(store).await,
+            Ok(false) => sizer.look_at_own(store).await,
+            Err(error) => Err(error),
+        };
+        report("splitting by size", done);
         rounds.next().await;
     }
 }
@@ -135,7 +163,7 @@ async fn resume_jobs(store: &Store) {
             Ok(jobs) => jobs.into_iter().for_each(|job| {
                 tokio::spawn(store.clone().run_resumed(job));
             }),
-            Err(error) => tracing::warn!(%error, "jobs cannot be read"),
+            Err(error) => complain(&error, "jobs cannot be read"),
         }
         rounds.next().await;
     }

@@ -204,6 +204,11 @@ impl Catalog {
         self.limits.of(self.model(api).as_ref())
     }
 
+    /// All containers in memory.
+    pub(crate) fn in_memory(&self) -> Vec<Arc<Container>> {
+        self.read().containers.values().map(Arc::clone).collect()
+    }
+
     /// Notes what a partition was found to hold, if its container is in memory.
     pub(crate) fn note_bytes(
         &self,
@@ -243,18 +248,6 @@ impl Catalog {
             .target
             .map(|(target, partitions)| container(target, partitions, None));
         container(draft.definition, draft.partitions, shadow)
-    }
-
-    /// The name of the container that owns a storage id at a snapshot.
-    pub(crate) async fn owner(
-        &self,
-        snapshot: &dyn Snapshot,
-        storage: StorageId,
-    ) -> Result<Option<ContainerName>> {
-        let stored = snapshot.get(&key::definition_version(storage)).await?;
-        Ok(stored
-            .and_then(|value| decode_version(&value))
-            .map(|(_, name)| name))
     }
 
     /// Keeps what was read from a snapshot, unless a change may have come after it.

@@ -126,6 +126,36 @@ impl Store {
         Ok(names)
     }
 
+    /// A page of the containers of an API with their definitions, by name, behind `after`; none at
+    /// the end. One that cannot be read is listed with the reason in its place.
+    pub async fn next_containers(
+        &self,
+        api: &str,
+        after: Option<&ContainerName>,
+    ) -> Result<Vec<(ContainerName, Result<Definition>)>> {
+        let mut scan = Scan::new(key::catalog_range(api, None));
+        if let Some(after) = after {
+            scan = scan.after(&key::catalog(after));
+        }
+        let transaction = self.begin().await?;
+        let mut walk = Walk::new(&transaction, scan);
+        let mut described = Vec::new();
+        // A page may hold nothing but databases' own entries.
+        while described.is_empty()
+            && let Some(page) = walk.next().await?
+        {
+            for (key, value) in page {
+                let name = parse_name(&key)?;
+                if !name.container.is_empty() {
+                    let definition = Definition::decode(&value);
+                    let definition = definition.map_err(|error| damage::named(&name, error));
+                    described.push((name, definition));
+                }
+            }
+        }
+        Ok(described)
+    }
+
     /// At most `limit` containers of a database, by name, from the name `from` on, with their
     /// definitions. One that cannot be read is listed with the reason in its place.
     pub async fn describe_containers(

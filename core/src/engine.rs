@@ -29,6 +29,10 @@ use tokio::task::coop;
 
 use crate::write_set::{Write, WriteSet};
 
+/// Any key will do: what counts is that the engine answers. Whether it still takes writes, too, is
+/// asked without writing anything.
+const PROBE_KEY: &[u8] = b"s";
+
 /// A boxed future, as engine methods return it: the trait stays usable as `dyn`.
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
@@ -80,6 +84,24 @@ pub type EngineResult<T> = Result<T, EngineError>;
 pub trait Engine: Send + Sync + 'static {
     /// A consistent view of everything committed so far.
     fn snapshot(&self) -> Answer<'_, EngineResult<Box<dyn Snapshot>>>;
+
+    /// A view that is kept while a client thinks: of an open transaction, or of a moment. Where it
+    /// takes something that is scarce, an engine gives it only so many of these, and refuses more
+    /// with [`EngineError::Unavailable`], here or with the first read.
+    fn snapshot_to_keep(&self) -> Answer<'_, EngineResult<Box<dyn Snapshot>>> {
+        self.snapshot()
+    }
+
+    /// Whether the engine can read and write right now, for monitors. Waits for no one's work.
+    fn probe(&self) -> BoxFuture<'_, EngineResult<()>> {
+        Box::pin(async {
+            let snapshot = self.snapshot().await?;
+            snapshot.get(PROBE_KEY).await?;
+            let mut nothing = WriteSet::default();
+            nothing.demand_sync();
+            snapshot.commit(nothing).await.map(drop)
+        })
+    }
 
     /// What this engine can do and how large things may be.
     fn capabilities(&self) -> Capabilities;

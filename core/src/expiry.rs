@@ -4,15 +4,21 @@
 use bytes::Bytes;
 
 use crate::background::FullLook;
-use crate::catalog::relocation_key;
+use crate::catalog::{decode_version, relocation_key};
 use crate::engine::Scan;
 use crate::error::{Error, Result};
-use crate::key;
+use crate::item::Item;
+use crate::key::{self, StorageId};
+use crate::locator::Locator;
+use crate::name::ContainerName;
 use crate::store::Store;
 use crate::transaction::Transaction;
 
 /// Items removed in one transaction.
 const STEP_ITEMS: usize = 64;
+
+/// Items read at once: they may be large.
+const READ_ITEMS: usize = 16;
 
 /// A mark may be committed a little after its time.
 const LATE_MS: u64 = 5_000;
@@ -80,38 +86,80 @@ fn leave_for_later(error: Error) -> Result<usize> {
 async fn remove_marked(store: &Store, marks: &[Bytes]) -> Result<usize> {
     let mut transaction = store.begin().await?;
     let mut removed = 0;
-    for mark in marks {
-        removed += usize::from(remove_one(&mut transaction, mark).await?);
+    for marks in marks.chunks(READ_ITEMS) {
+        for marked in read(&transaction, marks).await? {
+            removed += usize::from(remove_one(&mut transaction, marked).await?);
+        }
     }
     transaction.commit().await?;
     Ok(removed)
 }
 
-async fn remove_one(transaction: &mut Transaction, mark: &Bytes) -> Result<bool> {
-    let parsed = key::parse_expiry(mark);
-    let (at_ms, storage, locator) =
-        parsed.ok_or_else(|| Error::Corrupt("an expiry mark cannot be read".into()))?;
-    let catalog = std::sync::Arc::clone(transaction.store.catalog());
-    let Some(name) = catalog
-        .owner(transaction.snapshot.as_ref(), storage)
-        .await?
-    else {
+/// A mark with what it stands for.
+struct Marked {
+    mark: Bytes,
+    at_ms: u64,
+    storage: StorageId,
+    locator: Locator,
+    /// The container that has the storage; none if it is gone, or not taken over yet.
+    owner: Option<ContainerName>,
+    /// The item as it is stored.
+    item: Option<Bytes>,
+}
+
+/// Reads what marks stand for, at once.
+async fn read(transaction: &Transaction, marks: &[Bytes]) -> Result<Vec<Marked>> {
+    let mut keys = Vec::with_capacity(marks.len() * 2);
+    let mut parsed = Vec::with_capacity(marks.len());
+    for mark in marks {
+        let (at_ms, storage, locator) = key::parse_expiry(mark)
+            .ok_or_else(|| Error::Corrupt("an expiry mark cannot be read".into()))?;
+        keys.push(key::definition_version(storage));
+        keys.push(key::item(storage, &locator));
+        parsed.push((mark, at_ms, storage, locator));
+    }
+    let mut values = transaction.snapshot.multi_get(&keys).await?.into_iter();
+    let mut marked = Vec::with_capacity(marks.len());
+    for (mark, at_ms, storage, locator) in parsed {
+        let version = values.next().flatten();
+        let owner = version.and_then(|version| decode_version(&version));
+        marked.push(Marked {
+            mark: mark.clone(),
+            at_ms,
+            storage,
+            locator,
+            owner: owner.map(|(_, name)| name),
+            item: values.next().flatten(),
+        });
+    }
+    Ok(marked)
+}
+
+async fn remove_one(transaction: &mut Transaction, marked: Marked) -> Result<bool> {
+    let Some(name) = marked.owner else {
         // Marks in a storage that is still being filled wait until it is taken over; otherwise the
         // storage is gone, and with it the item.
-        if transaction.get(&relocation_key(storage)).await?.is_none() {
-            transaction.writes.delete(mark.clone());
+        let relocation = relocation_key(marked.storage);
+        if transaction.get(&relocation).await?.is_none() {
+            transaction.writes.delete(marked.mark);
         }
         return Ok(false);
     };
     let container = transaction.container(&name).await?;
-    let item = transaction.stored(&container, &locator).await?;
-    match item.filter(|item| item.expires_at_ms == Some(at_ms)) {
+    let item = marked.item.map(|value| {
+        Item::decode_value(marked.locator, value)
+            .ok_or_else(|| Error::Corrupt("an item cannot be read".into()))
+    });
+    match item
+        .transpose()?
+        .filter(|item| item.expires_at_ms == Some(marked.at_ms))
+    {
         Some(item) => {
             transaction.discard(&container, &item).await?;
             Ok(true)
         }
         None => {
-            transaction.writes.delete(mark.clone());
+            transaction.writes.delete(marked.mark);
             Ok(false)
         }
     }

@@ -58,6 +58,8 @@ pub mod system {
     pub const RELOCATION: &[u8] = b"relocation";
     /// What each server wants of budgets that several share.
     pub const BUDGET: &[u8] = b"budget";
+    /// Who does what is done by one server for all.
+    pub const LEASE: &[u8] = b"lease";
     /// What databases provisioned for their containers to share.
     pub const SHARED_THROUGHPUT: &[u8] = b"shared_throughput";
     /// Notes of items that do not fit there.
@@ -107,9 +109,14 @@ pub fn definition_version(storage: StorageId) -> Bytes {
     sized_key(DEFINITION_VERSION, 8, |out| put_u64(out, storage))
 }
 
-/// The versions of all definitions.
+/// All keys that change with definitions.
 pub fn definition_versions() -> KeyRange {
-    KeyRange::prefix(Bytes::from_static(&[DEFINITION_VERSION]))
+    KeyRange::prefix(key(DEFINITION_VERSION, |_| {}))
+}
+
+/// Whether this is the key of a definition's version, which all writes of a container guard.
+pub fn is_definition_version(key: &[u8]) -> bool {
+    key.first() == Some(&DEFINITION_VERSION)
 }
 
 /// The storage id in the key of a definition's version.
@@ -268,7 +275,7 @@ pub fn all_partitions() -> KeyRange {
 }
 
 /// The storage id in a partition key.
-pub fn partition_storage(key: &[u8]) -> Option<StorageId> {
+pub fn parse_partition_storage(key: &[u8]) -> Option<StorageId> {
     take_u64(&mut strip(key, PARTITION)?)
 }
 
@@ -303,22 +310,6 @@ pub fn logical_tally(storage: StorageId, token: i64, partition_key: &[u8]) -> By
         put_i64(out, token);
         put_bytes(out, partition_key);
     })
-}
-
-/// The tallies of all physical partitions.
-pub fn physical_tallies(storage: StorageId) -> KeyRange {
-    KeyRange::prefix(key(STATISTICS, |out| {
-        put_u64(out, storage);
-        out.push(PHYSICAL);
-    }))
-}
-
-/// The partition of such a tally.
-pub fn parse_physical_tally(key: &[u8]) -> Option<PartitionId> {
-    let mut input = strip(key, STATISTICS)?;
-    take_u64(&mut input)?;
-    input = input.strip_prefix(&[PHYSICAL])?;
-    take_u32(&mut input)
 }
 
 /// The tallies of all logical partitions.

@@ -32,6 +32,7 @@ pub mod job;
 pub mod key;
 pub mod key_map;
 mod latch;
+mod lease;
 pub mod limits;
 pub mod locator;
 pub mod memory;

@@ -23,7 +23,7 @@ pub struct Moment {
 impl Store {
     /// Keeps this moment.
     pub async fn keep_moment(&self) -> Result<Moment> {
-        let snapshot = self.engine().snapshot().await?;
+        let snapshot = self.engine().snapshot_to_keep().await?;
         Ok(Moment {
             snapshot: Arc::from(snapshot),
             now_ms: self.clock().now_ms(),

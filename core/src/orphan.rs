@@ -52,7 +52,7 @@ impl Store {
             for (key, value) in page {
                 let record = serde_json::from_slice::<PartitionRecord>(&value);
                 if record.is_ok_and(|record| !record.heirs.is_empty()) {
-                    storages.extend(key::partition_storage(&key));
+                    storages.extend(key::parse_partition_storage(&key));
                 }
             }
         }

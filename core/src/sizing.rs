@@ -1,14 +1,23 @@
 //! Physical partitions that have grown too large are split without anybody asking.
 
+use std::collections::BTreeMap;
+
+use bytes::Bytes;
+
 use crate::background::FullLook;
-use crate::database::all_definitions;
-use crate::engine::Scan;
+use crate::catalog::decode_version;
+use crate::engine::{KeyRange, Scan};
 use crate::error::{Error, Result};
-use crate::key::{self, PartitionId};
+use crate::key::{self, PartitionId, StorageId};
 use crate::name::ContainerName;
+use crate::partition_map::PartitionRecord;
 use crate::statistics::{self, unreadable};
 use crate::store::Store;
+use crate::transaction::Transaction;
 use crate::walk::Walk;
+
+/// Containers whose sizes are read at one moment.
+const STEP_CONTAINERS: usize = 100;
 
 /// Remembers when sizes were last looked at.
 #[derive(Default)]
@@ -21,6 +30,14 @@ impl Sizer {
     pub(crate) async fn split_large(&mut self, store: &Store) -> Result<()> {
         if self.look.is_due() {
             store.split_large_partitions().await?;
+        }
+        Ok(())
+    }
+
+    /// Notes the sizes of what is in use here, if it is time to look again.
+    pub(crate) async fn look_at_own(&mut self, store: &Store) -> Result<()> {
+        if self.look.is_due() {
+            store.note_sizes_in_use().await?;
         }
         Ok(())
     }
@@ -47,26 +64,83 @@ impl Store {
     }
 
     /// All that are too large, found by their tallies alone: looking a container up would keep it
-    /// in memory, and most are not in use.
+    /// in memory, and most are not in use. Page by page, each at a moment of its own: nothing is
+    /// held for as long as a walk over many containers takes.
     async fn large_partitions(&self) -> Result<Vec<(ContainerName, PartitionId)>> {
-        let transaction = self.begin().await?;
         let mut large = Vec::new();
-        for (name, definition) in all_definitions(&transaction).await? {
-            let limit = self.catalog().limits(&name.api).physical_bytes;
-            let tallies = key::physical_tallies(definition.storage);
-            let mut walk = Walk::new(&transaction, Scan::new(tallies));
-            while let Some(page) = walk.next().await? {
-                for (key, value) in page {
-                    let partition = key::parse_physical_tally(&key).ok_or_else(unreadable)?;
-                    let bytes = statistics::decode(Some(&value))?.bytes;
-                    let place = (definition.storage, partition);
-                    self.catalog().note_bytes(&name, place, bytes);
-                    if bytes > limit {
-                        large.push((name.clone(), partition));
-                    }
+        let mut scan = Scan::new(key::definition_versions());
+        loop {
+            let transaction = self.begin().await?;
+            let page = transaction.scan_keys(&scan).await?;
+            let owners = page.entries.iter().filter_map(|(key, value)| {
+                let storage = key::parse_definition_version(key)?;
+                let (_, name) = decode_version(value)?;
+                Some((storage, name))
+            });
+            let owners: BTreeMap<StorageId, ContainerName> = owners.collect();
+            for (place, bytes) in sizes(&transaction, &owners).await? {
+                let Some(name) = owners.get(&place.0) else {
+                    continue;
+                };
+                self.catalog().note_bytes(name, place, bytes);
+                if bytes > self.catalog().limits(&name.api).physical_bytes {
+                    large.push((name.clone(), place.1));
+                }
+            }
+            match page.entries.last() {
+                Some((last, _)) if page.more => scan = scan.after(last),
+                _ => return Ok(large),
+            }
+        }
+    }
+
+    /// Notes what the partitions of all containers in memory hold.
+    async fn note_sizes_in_use(&self) -> Result<()> {
+        let in_use = self.catalog().in_memory();
+        for containers in in_use.chunks(STEP_CONTAINERS) {
+            let transaction = self.begin().await?;
+            for container in containers {
+                for row in transaction.statistics(container).await? {
+                    container.heat.note_bytes(row.partition, row.tally.bytes);
                 }
             }
         }
-        Ok(large)
+        Ok(())
     }
+}
+
+/// How many bytes each partition of these storages holds, in as few reads as there are pages of
+/// partitions.
+async fn sizes(
+    transaction: &Transaction,
+    owners: &BTreeMap<StorageId, ContainerName>,
+) -> Result<Vec<((StorageId, PartitionId), i64)>> {
+    let (Some((first, _)), Some((last, _))) = (owners.first_key_value(), owners.last_key_value())
+    else {
+        return Ok(Vec::new());
+    };
+    let range = KeyRange {
+        start: key::partitions(*first).start,
+        end: key::partitions(*last).end,
+    };
+    let mut sizes = Vec::new();
+    let mut walk = Walk::new(transaction, Scan::new(range));
+    while let Some(page) = walk.next().await? {
+        let mut places = Vec::with_capacity(page.len());
+        for (key, value) in page {
+            let storage = key::parse_partition_storage(&key).ok_or_else(unreadable)?;
+            let record: PartitionRecord =
+                serde_json::from_slice(&value).map_err(|_damaged| unreadable())?;
+            places.push((storage, record.id));
+        }
+        let keys: Vec<Bytes> = places
+            .iter()
+            .map(|(storage, partition)| key::physical_tally(*storage, *partition))
+            .collect();
+        let tallies = transaction.snapshot.multi_get(&keys).await?;
+        for (place, tally) in places.into_iter().zip(tallies) {
+            sizes.push((place, statistics::decode(tally.as_ref())?.bytes));
+        }
+    }
+    Ok(sizes)
 }

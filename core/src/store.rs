@@ -148,7 +148,11 @@ impl Store {
     }
 
     async fn begin_as(&self, manner: Manner) -> Result<Box<Transaction>> {
-        let snapshot = self.shared.engine.snapshot().await?;
+        let engine = &self.shared.engine;
+        let snapshot = match manner {
+            Manner::Heedless | Manner::Statement => engine.snapshot().await?,
+            Manner::Open(_) => engine.snapshot_to_keep().await?,
+        };
         // Boxed: half a KiB, which each future on its way would move.
         Ok(Box::new(Transaction::new(self.clone(), snapshot, manner)))
     }

@@ -99,7 +99,11 @@ impl Transaction {
     /// this transaction was about to write has finished, and nobody else can come between now. Only
     /// right while the client has seen nothing of it.
     pub async fn refresh(&mut self) -> Result<()> {
-        self.snapshot = self.store.engine().snapshot().await?;
+        let engine = self.store.engine();
+        self.snapshot = match self.manner {
+            Manner::Heedless | Manner::Statement => engine.snapshot().await?,
+            Manner::Open(_) => engine.snapshot_to_keep().await?,
+        };
         self.now_ms = self.store.clock().now_ms();
         self.tick();
         self.writes = WriteSet::default();

@@ -12,12 +12,14 @@ mod commit;
 mod connection;
 mod database;
 mod failure;
+mod guard;
 mod newer;
 mod news;
 mod page;
 mod pipeline;
 mod plan;
 mod pool;
+mod reach;
 mod snapshot;
 mod statements;
 mod stored_key;
@@ -27,17 +29,19 @@ mod unknown;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use tessera_core::engine::{
     Answer, BoxFuture, Capabilities, Engine, EngineError, EngineResult, KeyRange, News, Snapshot,
     SnapshotScope,
 };
 use tokio::sync::{Mutex, RwLock};
+use tokio_postgres::types::ToSql;
 use tokio_postgres::{Error, SimpleQueryMessage};
 use tracing::{debug, info};
 
 use self::connection::Connection;
-use self::failure::engine_error;
+use self::failure::Failure;
 use self::news::Listener;
 use self::plan::Bounds;
 use self::pool::Pool;
@@ -58,6 +62,12 @@ const CAPABILITIES: Capabilities = Capabilities {
 
 /// Up to how many rows the size of a range is counted and not estimated.
 const COUNTED_ROWS: u64 = 20_000;
+
+/// How long a monitor waits for the database.
+const PROBING: Duration = Duration::from_millis(1_500);
+
+/// How long the end waits for the database.
+const CLOSING: Duration = Duration::from_secs(2);
 
 /// What speaks the protocol of PostgreSQL on the other side.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -95,6 +105,8 @@ struct Shared {
     name: String,
     /// Sees what is newer than the snapshot of others.
     onlooker: Mutex<Option<Connection>>,
+    /// Tells whether the database answers, whatever the connections of requests are busy with.
+    prober: Mutex<Option<Connection>>,
 }
 
 impl PostgresEngine {
@@ -119,6 +131,7 @@ impl PostgresEngine {
                 commits: RwLock::default(),
                 name,
                 onlooker: Mutex::default(),
+                prober: Mutex::default(),
             }),
         })
     }
@@ -129,20 +142,52 @@ impl PostgresEngine {
             return Ok(0);
         }
         let lease = self.shared.pool.lease().await?;
-        sample(&lease, &Bounds::new(range))
+        lease
+            .answer(sample(&lease, &Bounds::new(range)))
             .await
-            .map_err(|error| engine_error(&error))
+            .map_err(Failure::into_engine_error)
+    }
+
+    fn begin(&self, is_kept: bool) -> Answer<'_, EngineResult<Box<dyn Snapshot>>> {
+        Answer::ready(self.shared.pool.check_open().map(|()| {
+            let version = self.shared.version.load(Ordering::Acquire);
+            let snapshot = PostgresSnapshot::new(Arc::clone(&self.shared), version, is_kept);
+            Box::new(snapshot) as Box<dyn Snapshot>
+        }))
+    }
+
+    /// Has the database write something, on a connection that nobody else uses.
+    async fn ask(&self) -> EngineResult<()> {
+        let pool = &self.shared.pool;
+        pool.check_open()?;
+        let mut prober = self.shared.prober.lock().await;
+        let connection = match prober.take() {
+            Some(connection) if connection.is_usable() && !connection.is_old() => connection,
+            _ => pool.open().await?,
+        };
+        let (record, number) = (&connection.statements.record, connection.next_commit());
+        let parameters: [&(dyn ToSql + Sync); 2] = [&connection.id, &number];
+        let written = connection
+            .answer(connection.client.query(record, &parameters))
+            .await;
+        written.map_err(Failure::into_engine_error)?;
+        *prober = Some(connection);
+        Ok(())
     }
 
     /// Takes our rows out of the table of connections. If that fails, they go with time.
     async fn forget_connections(&self) {
         let idle = self.shared.pool.take_all_idle();
         let onlooker = self.shared.onlooker.lock().await.take();
-        let all = idle.iter().map(Arc::as_ref).chain(&onlooker);
+        let prober = self.shared.prober.lock().await.take();
+        let all = idle.iter().map(Arc::as_ref);
+        let all = all.chain(&onlooker).chain(&prober);
         let ids: Vec<&[u8]> = all.map(|connection| connection.id.as_slice()).collect();
         if let Some(connection) = idle.first() {
             let forget = "DELETE FROM tessera_connection WHERE id = ANY($1)";
-            if let Err(error) = connection.client.execute(forget, &[&ids]).await {
+            let forgotten = async { connection.client.execute(forget, &[&ids]).await };
+            let reach = self.shared.pool.reach();
+            if let Err(error) = reach.answer_within(CLOSING, forgotten).await {
                 debug!(%error, "connections were not forgotten");
             }
         }
@@ -151,11 +196,21 @@ impl PostgresEngine {
 
 impl Engine for PostgresEngine {
     fn snapshot(&self) -> Answer<'_, EngineResult<Box<dyn Snapshot>>> {
-        Answer::ready(self.shared.pool.check_open().map(|()| {
-            let version = self.shared.version.load(Ordering::Acquire);
-            let snapshot = PostgresSnapshot::new(Arc::clone(&self.shared), version);
-            Box::new(snapshot) as Box<dyn Snapshot>
-        }))
+        self.begin(false)
+    }
+
+    fn snapshot_to_keep(&self) -> Answer<'_, EngineResult<Box<dyn Snapshot>>> {
+        self.begin(true)
+    }
+
+    fn probe(&self) -> BoxFuture<'_, EngineResult<()>> {
+        Box::pin(async {
+            let asked = tokio::time::timeout(PROBING, self.ask()).await;
+            asked.unwrap_or_else(|_elapsed| {
+                let cause = format!("the database did not answer within {PROBING:?}");
+                Err(EngineError::Unavailable(cause))
+            })
+        })
     }
 
     fn capabilities(&self) -> Capabilities {
@@ -198,7 +253,7 @@ async fn sample(connection: &Connection, range: &Bounds<'_>) -> Result<u64, Erro
         format!("'\\x{digits}'::bytea")
     };
     let (start, end) = (hex(range.start.0), hex(range.end().0));
-    let place = format!("FROM tessera_entry WHERE key >= {start} AND key < {end}");
+    let place = format!("FROM tessera_data WHERE key >= {start} AND key < {end}");
     let counted = format!(
         "SELECT count(*), coalesce(sum(size), 0) FROM (SELECT octet_length(key) \
          + coalesce(octet_length(tail), 0) + coalesce(octet_length(value), 16) AS size {place} \

@@ -8,6 +8,9 @@
 #[expect(dead_code, reason = "tests/postgres.rs uses the rest of it")]
 mod cluster;
 #[cfg(test)]
+#[path = "contract/guards.rs"]
+mod guards;
+#[cfg(test)]
 #[path = "contract/harness.rs"]
 mod harness;
 #[cfg(test)]
@@ -59,6 +62,18 @@ contract! {
         counters_incremented_with_retries_count_every_success,
         an_empty_commit_is_done,
         versions_grow_and_snapshots_know_theirs,
+    }
+    guards::{
+        two_guarded_deletes_of_one_absent_key_conflict,
+        a_guarded_delete_conflicts_with_a_newer_put,
+        two_puts_of_one_absent_key_conflict,
+        two_guarded_deletes_of_one_present_key_conflict,
+        a_guarded_delete_that_was_never_committed_refuses_nobody,
+        a_refused_guarded_delete_succeeds_from_a_fresh_snapshot,
+        a_guarded_delete_and_a_range_delete_apply_both,
+        contenders_for_an_absent_key_keep_a_rule_among_them,
+        a_guarded_version_key_conflicts_with_every_change_of_it,
+        writers_that_guard_one_key_do_not_conflict,
     }
     ranges::{
         scans_return_the_range_in_order_and_in_reverse,

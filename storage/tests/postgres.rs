@@ -1,5 +1,5 @@
-//! What is particular to the PostgreSQL engine: round trips, lost answers, refusals, long keys,
-//! failover.
+//! What is particular to the PostgreSQL engine: round trips, lost answers, silence, refusals, long
+//! keys, failover.
 #![cfg(test)]
 
 #[path = "postgres/cluster.rs"]
@@ -8,12 +8,22 @@ mod cluster;
 mod copying;
 #[path = "postgres/failover.rs"]
 mod failover;
+#[path = "postgres/guards.rs"]
+mod guards;
+#[path = "postgres/housekeeping.rs"]
+mod housekeeping;
+#[path = "postgres/hung.rs"]
+mod hung;
 #[path = "postgres/keys.rs"]
 mod keys;
+#[path = "postgres/migration.rs"]
+mod migration;
 #[path = "postgres/proxy.rs"]
 mod proxy;
 #[path = "postgres/refusals.rs"]
 mod refusals;
+#[path = "postgres/starvation.rs"]
+mod starvation;
 #[path = "postgres/two_servers.rs"]
 mod two_servers;
 #[path = "postgres/wire.rs"]

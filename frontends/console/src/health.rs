@@ -7,7 +7,6 @@ use std::time::Duration;
 use hyper::{Method, StatusCode};
 use serde::Serialize;
 use tessera_core::engine::{Engine, EngineError};
-use tessera_core::write_set::WriteSet;
 
 use crate::Console;
 use crate::reply::Reply;
@@ -22,10 +21,6 @@ pub(crate) const ROUTES: &[Route] = &[Route {
 
 /// An engine that needs longer for one key is not healthy, and monitors do not wait for ever.
 const ENGINE_TIMEOUT: Duration = Duration::from_secs(2);
-
-/// Any key will do: what counts is that the engine answers. Whether it still takes writes, too, is
-/// asked without writing anything.
-const PROBE_KEY: &[u8] = b"s";
 
 #[derive(Serialize)]
 struct Health<'a> {
@@ -75,14 +70,7 @@ async fn health(console: &Console) -> Reply {
 }
 
 async fn probe(engine: &dyn Engine) -> Result<(), EngineError> {
-    let read_and_write = async {
-        let snapshot = engine.snapshot().await?;
-        snapshot.get(PROBE_KEY).await?;
-        let mut nothing = WriteSet::default();
-        nothing.demand_sync();
-        snapshot.commit(nothing).await.map(drop)
-    };
-    tokio::time::timeout(ENGINE_TIMEOUT, read_and_write)
+    tokio::time::timeout(ENGINE_TIMEOUT, engine.probe())
         .await
         .unwrap_or_else(|_elapsed| {
             Err(EngineError::Unavailable(format!(

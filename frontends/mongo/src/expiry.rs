@@ -10,14 +10,14 @@ use std::time::Duration;
 use bson::{Bson, DateTime};
 use bytes::Bytes;
 use tessera_core::Error as CoreError;
-use tessera_core::definition::IndexState;
+use tessera_core::definition::{Definition, IndexState};
 use tessera_core::key::IndexId;
 use tessera_core::locator::Locator;
 use tessera_core::reading::{IndexSpan, PageRequest};
 use tessera_mongo_language::path::{Path, values_at};
 
 use crate::API;
-use crate::collection::Namespace;
+use crate::collection::{Collection, Namespace};
 use crate::data::Data;
 use crate::execute::decode;
 use crate::failure::{Failure, Result};
@@ -28,14 +28,19 @@ use crate::write::target::Target;
 pub(crate) const ROUND: Duration = Duration::from_secs(60);
 /// Documents removed in one transaction.
 const STEP: usize = 100;
-/// Collections that are looked at in one step.
-const CATALOG_STEP: usize = 1_000;
+/// After which time without a word another server does this for all.
+const TERM: Duration = Duration::from_secs(150);
 
 /// Looks for expired documents for as long as the data is there.
 pub(crate) async fn run(data: Data) {
     loop {
         tokio::time::sleep(ROUND).await;
-        if let Err(failure) = remove_expired(&data).await {
+        let removed = match data.store.leads("mongo expiry", TERM).await {
+            Ok(true) => remove_expired(&data).await.map(drop),
+            Ok(false) => Ok(()),
+            Err(error) => Err(error.into()),
+        };
+        if let Err(failure) = removed {
             let cause = &failure.error.message;
             tracing::warn!(%cause, "expired documents could not be removed");
         }
@@ -44,10 +49,18 @@ pub(crate) async fn run(data: Data) {
 
 /// Removes every document whose time has come; answers how many.
 pub(crate) async fn remove_expired(data: &Data) -> Result<u64> {
-    let mut removed = 0;
-    let names = data.store.list_containers(API, None).await?;
-    for names in names.chunks(CATALOG_STEP) {
-        for name in names {
+    let (mut removed, mut after) = (0, None);
+    loop {
+        let page = data.store.next_containers(API, after.as_ref()).await?;
+        let Some((last, _)) = page.last() else {
+            return Ok(removed);
+        };
+        after = Some(last.clone());
+        for (name, definition) in page {
+            // Most collections have no such rule, and then nothing more is read of them.
+            if !definition.is_ok_and(|definition| expires(&definition)) {
+                continue;
+            }
             let namespace = Namespace::unchecked(&name.database, &name.container);
             match remove_from(data, &namespace).await {
                 Ok(count) => removed += count,
@@ -59,7 +72,15 @@ pub(crate) async fn remove_expired(data: &Data) -> Result<u64> {
             }
         }
     }
-    Ok(removed)
+}
+
+/// Whether documents of a collection go by themselves.
+fn expires(definition: &Definition) -> bool {
+    Collection::decode(&definition.schema).is_ok_and(|collection| {
+        let mut indexes = collection.indexes.iter();
+        indexes.any(|spec| spec.expire_after_seconds.is_some())
+            || !walk::rules(&collection).is_empty()
+    })
 }
 
 async fn remove_from(data: &Data, namespace: &Namespace) -> Result<u64> {

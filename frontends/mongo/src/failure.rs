@@ -135,7 +135,9 @@ impl From<tessera_core::Error> for Failure {
                 failure.retry_after = Some(retry_after);
                 return failure;
             }
-            Core::Unavailable(_) => Code::SHUTDOWN_IN_PROGRESS,
+            // As mongos says of a shard: drivers try again, and do not take this server for one
+            // that is going away.
+            Core::Unavailable(_) => Code::HOST_UNREACHABLE,
             Core::ReadOnly(_) => Code::NOT_WRITABLE_PRIMARY,
             Core::Corrupt(_) | Core::Internal(_) => {
                 tracing::error!(%message, "a command failed inside");
@@ -183,7 +185,7 @@ mod tests {
             (Core::AlreadyExists("x".into()), 48),
             (Core::DuplicateValue { index: "i".into() }, 11000),
             (Core::OutcomeUnknown, 89),
-            (Core::Unavailable("x".into()), 91),
+            (Core::Unavailable("x".into()), 6),
             (Core::ReadOnly("x".into()), 10107),
             (Core::Internal("x".into()), 1),
             (

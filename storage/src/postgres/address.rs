@@ -13,11 +13,27 @@ use tokio_postgres::config::{Host, SslMode, TargetSessionAttrs};
 /// Of a host that does not answer the next one is tried after this, unless the address says else.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
+/// A host that is gone without a word is noticed after about this time, unless the address says
+/// else.
+const TCP_TIMEOUT: Duration = Duration::from_secs(10);
+const KEEPALIVES_INTERVAL: Duration = Duration::from_secs(3);
+const KEEPALIVES_RETRIES: u32 = 3;
+
+/// How long an answer may take, unless the address says else.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// How long a connection is used, unless the address says else. Far less than the day for which
+/// its last commit is remembered.
+const CONNECTION_AGE: Duration = Duration::from_secs(60 * 60);
+const LONGEST_CONNECTION_AGE: Duration = Duration::from_secs(12 * 60 * 60);
+
 /// The address of a database, with the password in it: it is shown without.
 #[derive(Clone, PartialEq)]
 pub struct Address {
     config: Config,
     roots: Option<PathBuf>,
+    answer_timeout: Duration,
+    connection_age: Duration,
 }
 
 impl Address {
@@ -33,12 +49,17 @@ impl Address {
         let mut kept = Vec::new();
         let mut roots = None;
         let mut verifies = false;
+        let (mut answer_timeout, mut connection_age) = (ANSWER_TIMEOUT, CONNECTION_AGE);
         for parameter in parameters.split('&').filter(|text| !text.is_empty()) {
             match parameter.split_once('=') {
                 Some(("sslrootcert", file)) => roots = Some(PathBuf::from(decoded(file)?)),
                 Some(("sslmode", "verify-full")) => verifies = true,
                 Some(("sslmode", "verify-ca")) => {
                     return Err("sslmode=verify-ca is not there, verify-full is".to_owned());
+                }
+                Some(("answer_timeout", text)) => answer_timeout = seconds("answer_timeout", text)?,
+                Some(("connection_age", text)) => {
+                    connection_age = seconds("connection_age", text)?.min(LONGEST_CONNECTION_AGE);
                 }
                 _ => kept.push(parameter),
             }
@@ -59,14 +80,41 @@ impl Address {
         if config.get_connect_timeout().is_none() {
             config.connect_timeout(CONNECT_TIMEOUT);
         }
+        if config.get_tcp_user_timeout().is_none() {
+            config.tcp_user_timeout(TCP_TIMEOUT);
+        }
+        if !text.contains("keepalives_idle=") {
+            config.keepalives_idle(TCP_TIMEOUT);
+        }
+        if config.get_keepalives_interval().is_none() {
+            config.keepalives_interval(KEEPALIVES_INTERVAL);
+        }
+        if config.get_keepalives_retries().is_none() {
+            config.keepalives_retries(KEEPALIVES_RETRIES);
+        }
         if config.get_application_name().is_none() {
             config.application_name("tessera");
         }
-        Ok(Self { config, roots })
+        Ok(Self {
+            config,
+            roots,
+            answer_timeout,
+            connection_age,
+        })
     }
 
     pub(super) fn config(&self) -> &Config {
         &self.config
+    }
+
+    /// How long the database may take for one answer.
+    pub(super) fn answer_timeout(&self) -> Duration {
+        self.answer_timeout
+    }
+
+    /// For how long a connection is used.
+    pub(super) fn connection_age(&self) -> Duration {
+        self.connection_age
     }
 
     pub(super) fn roots(&self) -> Option<&Path> {
@@ -117,6 +165,13 @@ pub(super) fn chain(error: &dyn std::error::Error) -> String {
     text
 }
 
+/// A parameter that is a number of seconds.
+fn seconds(name: &str, text: &str) -> Result<Duration, String> {
+    let seconds = text.parse().ok().filter(|seconds| *seconds > 0);
+    let seconds = seconds.ok_or_else(|| format!("{name} is not a number of seconds"))?;
+    Ok(Duration::from_secs(seconds))
+}
+
 /// A parameter with its %XX replaced.
 fn decoded(text: &str) -> Result<String, String> {
     let wrong = || format!("'{text}' is not written in percent encoding");
@@ -160,6 +215,27 @@ mod tests {
     }
 
     #[test]
+    fn times_are_bounded_unless_the_address_says_else() {
+        let plain = Address::parse("postgres://db").unwrap();
+        assert_eq!(plain.answer_timeout(), ANSWER_TIMEOUT);
+        assert_eq!(plain.connection_age(), CONNECTION_AGE);
+        assert_eq!(plain.config().get_tcp_user_timeout(), Some(&TCP_TIMEOUT));
+        assert_eq!(plain.config().get_keepalives_idle(), TCP_TIMEOUT);
+        let own = "postgres://db?answer_timeout=3&connection_age=999999&tcp_user_timeout=7\
+                   &keepalives_idle=60&keepalives_interval=20";
+        let own = Address::parse(own).unwrap();
+        assert_eq!(own.answer_timeout(), Duration::from_secs(3));
+        assert_eq!(own.connection_age(), LONGEST_CONNECTION_AGE);
+        let config = own.config();
+        assert_eq!(config.get_tcp_user_timeout(), Some(&Duration::from_secs(7)));
+        assert_eq!(config.get_keepalives_idle(), Duration::from_secs(60));
+        assert_eq!(
+            config.get_keepalives_interval(),
+            Some(Duration::from_secs(20))
+        );
+    }
+
+    #[test]
     fn certificates_are_checked_only_when_both_parameters_say_so() {
         let verified =
             Address::parse("postgres://db?sslmode=verify-full&sslrootcert=%2Fca.pem").unwrap();
@@ -172,6 +248,9 @@ mod tests {
             "postgres://db?sslmode=verify-ca&sslrootcert=ca.pem",
             "postgres://db?sslmode=sometimes",
             "postgres://db?sslmode=verify-full&sslrootcert=%zz",
+            "postgres://db?answer_timeout=0",
+            "postgres://db?answer_timeout=soon",
+            "postgres://db?connection_age=-1",
             "mysql://db",
             "postgres://?user=ada",
         ] {

@@ -19,11 +19,10 @@ use tokio_postgres::{Error, Row};
 use super::connection::Connection;
 use super::failure::Failure;
 use super::pipeline::Pipeline;
-use super::plan::{Bounds, Columns, Plan};
+use super::plan::{Bounds, Columns, Plan, Tallies};
 use super::pool::Lease;
 use super::snapshot::Seen;
-use super::stored_key::HEAD_BYTES;
-use super::{CAPABILITIES, Flavour, Shared, newer, news, unknown};
+use super::{CAPABILITIES, Flavour, Shared, guard, newer, news, unknown};
 
 /// Commits `writes` in the transaction of `lease`, or in a new one.
 pub(super) async fn commit(
@@ -33,7 +32,6 @@ pub(super) async fn commit(
     writes: &WriteSet,
 ) -> EngineResult<CommitOutcome> {
     CAPABILITIES.check(writes)?;
-    check_tallies(writes)?;
     // Closing waits for the commits that came before it.
     let _open = shared.commits.read().await;
     shared.pool.check_open()?;
@@ -46,7 +44,7 @@ pub(super) async fn commit(
         Some(lease) => lease,
         None => shared.pool.lease().await?,
     };
-    let plan = Plan::new(writes, seen);
+    let plan = Plan::new(writes, seen, lease.slot);
     let announcement = match shared.pool.flavour() {
         Flavour::Postgres => news::announcement(&shared.name, writes.announced()),
         Flavour::Cockroach | Flavour::Yugabyte => None,
@@ -70,23 +68,13 @@ pub(super) async fn commit(
             Err(error)
         }
         // Nothing was done, and whoever tries again gets another connection.
-        Err(Stop::Before(_) | Stop::Behind(Failure::Conflict)) => Ok(CommitOutcome::Conflict),
-        Err(Stop::Behind(Failure::Lost(cause))) => {
+        Err(Stop::Before(Failure::Conflict | Failure::Lost(_)))
+        | Err(Stop::Behind(Failure::Conflict)) => Ok(CommitOutcome::Conflict),
+        Err(Stop::Before(Failure::Silent(cause))) => Err(EngineError::Unavailable(cause)),
+        Err(Stop::Behind(Failure::Lost(cause) | Failure::Silent(cause))) => {
             Ok(unknown::resolve(shared, &lease.id, attempt.record, &cause).await)
         }
     }
-}
-
-/// Tallies are ours to name, and short.
-fn check_tallies(writes: &WriteSet) -> EngineResult<()> {
-    let too_long = writes.tallies().keys().find(|key| key.len() > HEAD_BYTES);
-    too_long.map_or(Ok(()), |key| {
-        Err(EngineError::TooLarge {
-            what: "key",
-            size: key.len(),
-            limit: HEAD_BYTES,
-        })
-    })
 }
 
 /// Where an attempt ended.
@@ -115,8 +103,9 @@ impl<'a> Attempt<'a> {
         let mut pipeline = Pipeline::new();
         let place_of_deletes = self.write(&mut pipeline);
         if looks_for_newer {
-            let answers = pipeline.run().await;
-            let answers = self.check(answers).map_err(Stop::Before)?;
+            let answers = self.lease.wait(pipeline.run()).await;
+            let answers = answers.and_then(|answers| self.check(answers));
+            let answers = answers.map_err(Stop::Before)?;
             let deleted = place_of_deletes.and_then(|place| answers.get(place));
             let missing = self.missing(deleted.map_or(&[], Vec::as_slice));
             let missing = missing.map_err(|error| Stop::Before(Failure::of(&error)))?;
@@ -124,8 +113,9 @@ impl<'a> Attempt<'a> {
             pipeline = Pipeline::new();
         }
         self.finish(&mut pipeline);
-        let answers = pipeline.run().await;
-        self.check(answers).map_err(Stop::Behind)?;
+        let answers = self.lease.wait(pipeline.run()).await;
+        let answers = answers.and_then(|answers| self.check(answers));
+        answers.map_err(Stop::Behind)?;
         self.lease.set_in_transaction(false);
         Ok(())
     }
@@ -138,6 +128,15 @@ impl<'a> Attempt<'a> {
         if self.begins {
             let begin = self.shared.pool.flavour().begin();
             pipeline.push(plain(connection, begin));
+            place += 1;
+        }
+        if !plan.guarded.is_empty() {
+            pipeline.push(lock_guards(connection, plan));
+            place += 1;
+        }
+        if !plan.turned.is_empty() {
+            let turn = &statements.turn_guards;
+            pipeline.push(async { connection.client.query(turn, &[&plan.turned]).await });
             place += 1;
         }
         if !plan.shared.is_empty() {
@@ -165,7 +164,7 @@ impl<'a> Attempt<'a> {
             pipeline.push(with_keys(connection, &statements.delete, &plan.deletes));
             place_of_deletes = Some(place);
         }
-        if !plan.tallies.keys.is_empty() {
+        if !plan.tallies.heads.is_empty() {
             pipeline.push(add(connection, plan));
         }
         if !plan.claimed.is_empty() {
@@ -227,8 +226,7 @@ impl<'a> Attempt<'a> {
         if missing.is_empty() && self.plan.ranges.is_empty() {
             return Ok(());
         }
-        let moment = newer::moment(self.lease).await;
-        let moment = moment.map_err(|error| Failure::of(&error))?;
+        let moment = newer::moment(self.lease).await?;
         let found = newer::exists(self.shared, &moment, missing, &self.plan.ranges).await;
         match found.map_err(Failure::Engine)? {
             true => Err(Failure::Conflict),
@@ -284,11 +282,21 @@ async fn add(connection: &Connection, plan: &Plan<'_>) -> Result<Vec<Row>, Error
     let tallies = &plan.tallies;
     let statement = &connection.statements.add;
     let client = &connection.client;
-    let mark = &connection.tally_mark;
+    let Tallies {
+        heads,
+        marks,
+        tails,
+        items,
+        bytes,
+    } = tallies;
     client
-        .query(
-            statement,
-            &[&tallies.keys, mark, &tallies.items, &tallies.bytes],
-        )
+        .query(statement, &[heads, marks, tails, items, bytes])
         .await
+}
+
+async fn lock_guards(connection: &Connection, plan: &Plan<'_>) -> Result<Vec<Row>, Error> {
+    let statement = &connection.statements.lock_guards;
+    let row = guard::row(connection.slot);
+    let client = &connection.client;
+    client.query(statement, &[&plan.guarded, &row]).await
 }

@@ -2,16 +2,54 @@
 
 use tokio_postgres::error::SqlState;
 use tokio_postgres::{Client, Error};
-use tracing::warn;
+use tracing::{info, warn};
 
 use super::Flavour;
 use super::address::{Address, chain};
 use super::connection::connect;
+use super::guard;
 use super::statements::SCHEMA;
 use super::tls::Tls;
 
-/// The version of [`SCHEMA`].
-const SCHEMA_VERSION: i64 = 1;
+/// The version of the tables: [`SCHEMA`] is the first, [`upgrade`] makes later ones of it.
+const SCHEMA_VERSION: i64 = 2;
+
+/// Held while tables are made.
+const LOCK: &str = "SELECT pg_advisory_xact_lock(1413829460)";
+
+/// Divides the one table of version 1. Tallies, the partition map and the system's own keys (`n` to
+/// `s`) change again and again and are few; beside cold data they would be cleaned up only when a
+/// part of all rows has changed.
+const DIVIDE_DATA: &str = "
+ALTER TABLE tessera_entry RENAME TO tessera_cold;
+ALTER INDEX tessera_entry_pkey RENAME TO tessera_cold_pkey;
+CREATE TABLE tessera_data (LIKE tessera_cold, PRIMARY KEY (key, mark)) PARTITION BY RANGE (key);
+CREATE TABLE tessera_hot PARTITION OF tessera_data FOR VALUES FROM ('n') TO ('t');
+ALTER TABLE tessera_hot SET (fillfactor = 50);
+WITH moved AS (DELETE FROM tessera_cold WHERE key >= 'n' AND key < 't' RETURNING *)
+    INSERT INTO tessera_hot SELECT * FROM moved;
+ALTER TABLE tessera_data ATTACH PARTITION tessera_cold DEFAULT;";
+
+/// What changes often leaves its old rows in the same pages, which are cleaned up soon.
+const EAGER_CLEANING: &str = "
+ALTER TABLE tessera_hot SET (autovacuum_vacuum_threshold = 1000,
+    autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_cost_delay = 0);
+ALTER TABLE tessera_guard SET (fillfactor = 40, autovacuum_vacuum_threshold = 1000,
+    autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_cost_delay = 0);
+ALTER TABLE tessera_connection SET (fillfactor = 40, autovacuum_vacuum_threshold = 1000,
+    autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_cost_delay = 0);";
+
+/// Forgets connections of the past. Only one that can commit no more may be: its server may be
+/// about to ask how its last commit ended, and a row that is not there cannot tell. Connections
+/// are used for some hours at most, so those that can still commit after a day are dead, and are
+/// fenced; another day later nobody asks. A row that is locked belongs to one that is alive.
+const FORGET_CONNECTIONS: &str = "
+DELETE FROM tessera_connection WHERE id IN (
+    SELECT id FROM tessera_connection
+    WHERE fenced AND opened < now() - interval '2 days' FOR UPDATE SKIP LOCKED);
+UPDATE tessera_connection SET fenced = true WHERE id IN (
+    SELECT id FROM tessera_connection
+    WHERE NOT fenced AND opened < now() - interval '1 day' FOR UPDATE SKIP LOCKED)";
 
 /// The first PostgreSQL that sorts what is sorted in part already, which scans rely on.
 const OLDEST: i32 = 130_000;
@@ -75,7 +113,13 @@ pub(super) async fn prepare(address: &Address, tls: &Tls) -> Result<Database, Co
         address: address.to_string(),
         cause: chain(&error),
     };
-    let client = connect(address, tls).await.map_err(unreachable)?;
+    let patience = address.answer_timeout();
+    let connected = tokio::time::timeout(patience, connect(address, tls)).await;
+    let connected = connected.map_err(|_elapsed| ConnectError::Unreachable {
+        address: address.to_string(),
+        cause: format!("no answer within {patience:?}"),
+    })?;
+    let (client, _task) = connected.map_err(unreachable)?;
     let (flavour, product) = recognise(&client, address).await?;
     let failed = |error: Error| match error.code() {
         Some(&SqlState::INSUFFICIENT_PRIVILEGE | &SqlState::INVALID_SCHEMA_NAME) => {
@@ -89,17 +133,19 @@ pub(super) async fn prepare(address: &Address, tls: &Tls) -> Result<Database, Co
     if !has_tables(&client).await.map_err(failed)? {
         create(&client, flavour).await.map_err(failed)?;
     }
-    let row = client.query_one("SELECT max(version) FROM tessera_schema", &[]);
-    let found: i64 = row.await.and_then(|row| row.try_get(0)).map_err(failed)?;
+    let mut found = schema_version(&client).await.map_err(failed)?;
+    if found < SCHEMA_VERSION {
+        upgrade(&client, flavour).await.map_err(failed)?;
+        found = schema_version(&client).await.map_err(failed)?;
+    }
     if found > SCHEMA_VERSION {
         return Err(ConnectError::Newer {
             address: address.to_string(),
             found,
         });
     }
-    // A connection older than this is dead, or is told so with its next commit.
-    let forget = "DELETE FROM tessera_connection WHERE opened < now() - interval '1 day'";
-    client.batch_execute(forget).await.map_err(failed)?;
+    let forget = client.batch_execute(FORGET_CONNECTIONS);
+    forget.await.map_err(failed)?;
     Ok(Database {
         flavour,
         version: first_version(&client, flavour).await.map_err(failed)?,
@@ -158,17 +204,53 @@ async fn has_tables(client: &Client) -> Result<bool, Error> {
     client.query_one(query, &[]).await?.try_get(0)
 }
 
+async fn schema_version(client: &Client) -> Result<i64, Error> {
+    let query = "SELECT max(version) FROM tessera_schema";
+    client.query_one(query, &[]).await?.try_get(0)
+}
+
+/// Makes tables of an earlier version those of this one, unless another server does so at the same
+/// moment. Servers of an earlier release that still run on them would miss what the new ones look
+/// at; the table is named anew, so that they find none and answer errors instead.
+async fn upgrade(client: &Client, flavour: Flavour) -> Result<(), Error> {
+    client.batch_execute("BEGIN").await?;
+    if flavour == Flavour::Postgres {
+        client.batch_execute(LOCK).await?;
+    }
+    if schema_version(client).await? >= SCHEMA_VERSION {
+        return client.batch_execute("ROLLBACK").await;
+    }
+    client.batch_execute(&second_version(flavour)).await?;
+    client.batch_execute("COMMIT").await?;
+    info!(
+        "the tables are now of version {SCHEMA_VERSION}: older releases cannot use them any more"
+    );
+    Ok(())
+}
+
+/// What makes tables of version 2 of those of version 1.
+fn second_version(flavour: Flavour) -> String {
+    let (data, settings) = match flavour {
+        Flavour::Postgres => (DIVIDE_DATA, EAGER_CLEANING),
+        Flavour::Cockroach | Flavour::Yugabyte => {
+            ("ALTER TABLE tessera_entry RENAME TO tessera_data;", "")
+        }
+    };
+    let (guards, rows) = (guard::TABLE, guard::rows());
+    format!("{data} {guards} {settings} {rows} INSERT INTO tessera_schema VALUES (2);")
+}
+
 /// Makes the tables, unless another server does so at the same moment.
 async fn create(client: &Client, flavour: Flavour) -> Result<(), Error> {
     client.batch_execute("BEGIN").await?;
     if flavour == Flavour::Postgres {
-        let lock = "SELECT pg_advisory_xact_lock(1413829460)";
-        client.batch_execute(lock).await?;
+        client.batch_execute(LOCK).await?;
         if has_tables(client).await? {
             return client.batch_execute("ROLLBACK").await;
         }
     }
     client.batch_execute(SCHEMA).await?;
+    client.batch_execute(&second_version(flavour)).await?;
     client.batch_execute("COMMIT").await
 }
 

@@ -1,5 +1,7 @@
 //! What an error of the driver means for the engine.
 
+use std::fmt;
+
 use tessera_core::engine::EngineError;
 use tokio_postgres::Error;
 
@@ -12,6 +14,8 @@ pub(super) enum Failure {
     Conflict,
     /// The connection is gone, or of no more use. What was sent last may have been done.
     Lost(String),
+    /// Nothing came in time. What was sent last may have been done, or may still be.
+    Silent(String),
     /// Anything else; nothing was done.
     Engine(EngineError),
 }
@@ -39,11 +43,20 @@ impl Failure {
     /// For work that changes nothing.
     pub(super) fn into_engine_error(self) -> EngineError {
         match self {
-            Self::Conflict => {
-                EngineError::Unavailable("the database asks to begin again".to_owned())
-            }
-            Self::Lost(text) => EngineError::Unavailable(text),
             Self::Engine(error) => error,
+            Self::Conflict | Self::Lost(_) | Self::Silent(_) => {
+                EngineError::Unavailable(self.to_string())
+            }
+        }
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Conflict => f.write_str("the database asks to begin again"),
+            Self::Lost(text) | Self::Silent(text) => f.write_str(text),
+            Self::Engine(error) => fmt::Display::fmt(error, f),
         }
     }
 }

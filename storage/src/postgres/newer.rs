@@ -7,12 +7,11 @@
 use std::sync::Arc;
 
 use tessera_core::engine::EngineResult;
-use tokio_postgres::Error;
 use tokio_postgres::types::ToSql;
 
 use super::Shared;
 use super::connection::Connection;
-use super::failure::engine_error;
+use super::failure::{Failure, engine_error};
 use super::plan::Bounds;
 
 /// Asks whether there are rows that a snapshot does not show. A row has only the lower half of its
@@ -22,7 +21,7 @@ const EXISTS: &str = "
 WITH next AS (SELECT pg_snapshot_xmax(pg_current_snapshot())::text::bigint AS number),
 base AS (SELECT number, number / 4294967296 * 4294967296 AS upper FROM next)
 SELECT EXISTS (
-    SELECT 1 FROM tessera_entry e, base, LATERAL (
+    SELECT 1 FROM tessera_data e, base, LATERAL (
         SELECT CASE WHEN base.upper + e.xmin::text::bigint < base.number
             THEN base.upper + e.xmin::text::bigint
             ELSE base.upper + e.xmin::text::bigint - 4294967296 END AS writer
@@ -35,9 +34,12 @@ const IN_RANGE: &str = "e.key >= $2 AND e.key <= $4
     AND (e.key < $4 OR coalesce(e.tail, '') < $5))";
 
 /// The snapshot of the transaction on `connection`, as text.
-pub(super) async fn moment(connection: &Connection) -> Result<String, Error> {
+pub(super) async fn moment(connection: &Connection) -> Result<String, Failure> {
     let query = "SELECT pg_current_snapshot()::text";
-    connection.client.query_one(query, &[]).await?.try_get(0)
+    let row = connection
+        .answer(connection.client.query_one(query, &[]))
+        .await?;
+    row.try_get(0).map_err(|error| Failure::of(&error))
 }
 
 /// Whether anything in these keys or ranges is newer than `moment`.
@@ -69,12 +71,13 @@ async fn ask(
 ) -> EngineResult<bool> {
     let mut onlooker = shared.onlooker.lock().await;
     let connection = match onlooker.take() {
-        Some(connection) if connection.is_usable() => connection,
+        Some(connection) if connection.is_usable() && !connection.is_old() => connection,
         _ => shared.pool.open().await?,
     };
     let query = format!("{EXISTS}{place}");
-    let answer = connection.client.query_one(&query, parameters).await;
-    let found = answer.and_then(|row| row.try_get(0));
+    let answer = connection.client.query_one(&query, parameters);
+    let row = connection.answer(answer).await;
     *onlooker = Some(connection);
-    found.map_err(|error| engine_error(&error))
+    let row = row.map_err(Failure::into_engine_error)?;
+    row.try_get(0).map_err(|error| engine_error(&error))
 }

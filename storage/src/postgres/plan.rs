@@ -4,8 +4,9 @@ use bytes::Bytes;
 use tessera_core::engine::KeyRange;
 use tessera_core::write_set::{Write, WriteSet};
 
+use super::guard;
 use super::snapshot::Seen;
-use super::stored_key::{StoredKey, beyond_all, bound};
+use super::stored_key::{Slot, StoredKey, beyond_all, bound};
 
 /// One statement carries at most this many bytes of values, or one value.
 const MAX_STATEMENT_BYTES: usize = 4 << 20;
@@ -13,6 +14,10 @@ const MAX_STATEMENT_BYTES: usize = 4 << 20;
 /// What a commit does, in the form of parameters.
 #[derive(Default)]
 pub(super) struct Plan<'a> {
+    /// The buckets of widely guarded keys: a row of each is locked, which fails if they changed.
+    pub(super) guarded: Vec<i32>,
+    /// The buckets that are changed, because a widely guarded key is, or a contended one.
+    pub(super) turned: Vec<i32>,
     /// Guarded keys that may be there: they are locked, which fails if they changed.
     pub(super) shared: Columns<'a>,
     /// Guarded keys that may be absent: each is inserted, which fails if somebody else did, and
@@ -78,25 +83,38 @@ impl<'a> Bounds<'a> {
 /// Additions as columns.
 #[derive(Default)]
 pub(super) struct Tallies<'a> {
-    pub(super) keys: Vec<&'a [u8]>,
+    pub(super) heads: Vec<&'a [u8]>,
+    pub(super) marks: Vec<Vec<u8>>,
+    pub(super) tails: Vec<Option<&'a [u8]>>,
     pub(super) items: Vec<i64>,
     pub(super) bytes: Vec<i64>,
 }
 
 impl<'a> Plan<'a> {
-    pub(super) fn new(writes: &'a WriteSet, seen: &Seen) -> Self {
+    /// What `writes` come to on the connection of `slot`, after these keys were seen.
+    pub(super) fn new(writes: &'a WriteSet, seen: &Seen, slot: Slot) -> Self {
         let mut plan = Self {
             deletes_are_sure: true,
             ranges: writes.range_deletes().iter().map(Bounds::new).collect(),
             ..Self::default()
         };
         for key in writes.guards().keys() {
-            // A written key is checked by being written.
-            if !writes.writes().contains_key(key) {
-                plan.guard(key, seen.is_present(key));
+            let is_present = seen.is_present(key);
+            match writes.writes().get(key) {
+                None => plan.guard(key, is_present),
+                // A delete of what is not there leaves nothing that would refuse another.
+                Some(Write::Delete) if is_present != Some(true) => {
+                    plan.turned.push(guard::contention(key));
+                }
+                // Another written key is checked by being written.
+                Some(Write::Delete | Write::Put(_)) => {}
             }
         }
+        for range in writes.range_deletes() {
+            plan.turned.extend(guard::buckets(range));
+        }
         for (key, write) in writes.writes() {
+            plan.turned.extend(guard::bucket(key));
             let is_present = seen.is_present(key);
             match write {
                 Write::Put(value) if is_present == Some(false) => {
@@ -110,7 +128,10 @@ impl<'a> Plan<'a> {
             }
         }
         for (key, delta) in writes.tallies() {
-            plan.tallies.keys.push(key);
+            let stored = StoredKey::new(key).into_tally(slot);
+            plan.tallies.heads.push(stored.head);
+            plan.tallies.marks.push(stored.mark);
+            plan.tallies.tails.push(stored.tail);
             plan.tallies.items.push(delta.items);
             plan.tallies.bytes.push(delta.bytes);
         }
@@ -118,6 +139,9 @@ impl<'a> Plan<'a> {
     }
 
     fn guard(&mut self, key: &'a Bytes, is_present: Option<bool>) {
+        if let Some(bucket) = guard::bucket(key) {
+            return self.guarded.push(bucket);
+        }
         if is_present != Some(false) {
             self.shared.push(key, &[]);
         }
@@ -149,7 +173,7 @@ mod tests {
             writes.put(vec![number].into(), vec![0; 1 << 20].into());
         }
         let seen = Seen::default();
-        let plan = Plan::new(&writes, &seen);
+        let plan = Plan::new(&writes, &seen, Slot(0));
         let sizes: Vec<usize> = plan.puts.iter().map(|put| put.heads.len()).collect();
         assert_eq!(sizes, [3, 3, 3, 1]);
         assert!(plan.inserts.is_empty());
@@ -162,8 +186,34 @@ mod tests {
         writes.guard(Bytes::from_static(b"a"));
         writes.guard(Bytes::from_static(b"b"));
         let seen = Seen::default();
-        let plan = Plan::new(&writes, &seen);
+        let plan = Plan::new(&writes, &seen, Slot(0));
         assert_eq!(plan.shared.heads, [b"b"]);
         assert_eq!(plan.claimed.heads, [b"b"]);
+        assert_eq!(plan.turned, Vec::<i32>::new());
+    }
+
+    #[test]
+    fn a_guarded_delete_of_what_may_be_absent_leaves_a_trace() {
+        let key = Bytes::from_static(b"a");
+        let mut writes = WriteSet::default();
+        writes.guard(key.clone());
+        writes.delete(key.clone());
+        let plan = Plan::new(&writes, &Seen::default(), Slot(0));
+        assert_eq!(plan.turned, [guard::contention(&key)]);
+        assert!(plan.claimed.is_empty() && plan.shared.is_empty());
+    }
+
+    #[test]
+    fn a_widely_guarded_key_is_its_bucket() {
+        let key = tessera_core::key::definition_version(9);
+        let bucket = guard::bucket(&key).unwrap();
+        let mut guarding = WriteSet::default();
+        guarding.guard(key.clone());
+        let plan = Plan::new(&guarding, &Seen::default(), Slot(0));
+        assert_eq!((plan.guarded, plan.turned), (vec![bucket], vec![]));
+        assert!(plan.claimed.is_empty() && plan.shared.is_empty());
+        guarding.put(key, Bytes::new());
+        let plan = Plan::new(&guarding, &Seen::default(), Slot(0));
+        assert_eq!((plan.guarded, plan.turned), (vec![], vec![bucket]));
     }
 }

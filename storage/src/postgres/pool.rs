@@ -3,6 +3,9 @@
 //! A pool of our own, because what is pooled is more than a connection: it may come back inside a
 //! transaction whose end is then only sent and not waited for, and whoever takes it next sends his
 //! requests right behind.
+//!
+//! What is kept while a client thinks (open transactions, moments) has at most half of them, so
+//! that statements, which hold one only while they run, always get their turn.
 
 use std::ops::Deref;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,31 +16,46 @@ use tessera_core::engine::{EngineError, EngineResult};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::Flavour;
-use super::address::{Address, chain};
+use super::address::Address;
 use super::connection::Connection;
 use super::pipeline;
+use super::reach::Reach;
 use super::tls::Tls;
 
 /// How long a request waits for a connection when all are in use.
 const PATIENCE: Duration = Duration::from_secs(10);
+
+/// How long one that will be kept waits for another that is: those end when their clients say so.
+const PATIENCE_TO_KEEP: Duration = Duration::from_secs(5);
+
+/// Fewer could not be divided.
+const FEWEST: usize = 2;
 
 /// Opens and keeps connections.
 pub(super) struct Pool {
     address: Address,
     tls: Tls,
     flavour: Flavour,
+    reach: Arc<Reach>,
     permits: Arc<Semaphore>,
+    permits_to_keep: Arc<Semaphore>,
+    most_kept: usize,
     idle: Mutex<Vec<Arc<Connection>>>,
     closed: AtomicBool,
 }
 
 impl Pool {
     pub(super) fn new(address: Address, tls: Tls, flavour: Flavour, most: usize) -> Self {
+        let most = most.max(FEWEST);
+        let most_kept = most / 2;
         Self {
+            reach: Arc::new(Reach::new(&address)),
             address,
             tls,
             flavour,
             permits: Arc::new(Semaphore::new(most)),
+            permits_to_keep: Arc::new(Semaphore::new(most_kept)),
+            most_kept,
             idle: Mutex::default(),
             closed: AtomicBool::new(false),
         }
@@ -45,6 +63,10 @@ impl Pool {
 
     pub(super) fn flavour(&self) -> Flavour {
         self.flavour
+    }
+
+    pub(super) fn reach(&self) -> &Reach {
+        &self.reach
     }
 
     pub(super) fn check_open(&self) -> EngineResult<()> {
@@ -57,6 +79,23 @@ impl Pool {
     /// Refuses all work from now on. What is under way goes on.
     pub(super) fn close(&self) {
         self.closed.store(true, Ordering::Release);
+    }
+
+    /// A connection for something that is kept while a client thinks.
+    pub(super) async fn lease_to_keep(self: &Arc<Self>) -> EngineResult<Lease> {
+        let permits = Arc::clone(&self.permits_to_keep);
+        let permit = tokio::time::timeout(PATIENCE_TO_KEEP, permits.acquire_owned());
+        let Ok(Ok(permit)) = permit.await else {
+            let cause = format!(
+                "{} transactions and snapshots are open, and no more may hold a connection to {}: \
+                 try again when one has ended, or set engine-connections higher",
+                self.most_kept, self.address
+            );
+            return Err(EngineError::Unavailable(cause));
+        };
+        let mut lease = self.lease().await?;
+        lease.permit_to_keep = Some(permit);
+        Ok(lease)
     }
 
     /// A connection for as long as the lease is held.
@@ -75,15 +114,16 @@ impl Pool {
             connection,
             in_transaction: AtomicBool::new(false),
             pool: Arc::clone(self),
+            permit_to_keep: None,
             _permit: permit,
         })
     }
 
     /// A new connection that is not counted, for what must not wait for those that are.
     pub(super) async fn open(&self) -> EngineResult<Connection> {
-        let opened = Connection::open(&self.address, &self.tls, self.flavour).await;
-        opened.map_err(|error| {
-            let cause = format!("cannot connect to {}: {}", self.address, chain(&error));
+        let opened = Connection::open(&self.address, &self.tls, self.flavour, &self.reach).await;
+        opened.map_err(|failure| {
+            let cause = format!("cannot connect to {}: {failure}", self.address);
             EngineError::Unavailable(cause)
         })
     }
@@ -96,15 +136,27 @@ impl Pool {
     fn take_idle(&self) -> Option<Arc<Connection>> {
         let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
         // The newest first, so that those which are not needed stay unused.
-        std::iter::from_fn(|| idle.pop()).find(|connection| connection.is_usable())
+        std::iter::from_fn(|| idle.pop()).find(|connection| is_fit(connection))
     }
 
     fn put_back(&self, connection: &Arc<Connection>) {
-        if connection.is_usable() && self.check_open().is_ok() {
+        if self.check_open().is_ok() && is_fit(connection) {
             let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
             idle.push(Arc::clone(connection));
         }
     }
+}
+
+/// Whether a connection may be used again. One that is too old is ended.
+fn is_fit(connection: &Connection) -> bool {
+    if !connection.is_usable() {
+        return false;
+    }
+    if connection.is_old() {
+        connection.forget();
+        return false;
+    }
+    true
 }
 
 /// A connection in use. It goes back when the lease is dropped, and a transaction ends with it.
@@ -112,6 +164,7 @@ pub(super) struct Lease {
     connection: Arc<Connection>,
     in_transaction: AtomicBool,
     pool: Arc<Pool>,
+    permit_to_keep: Option<OwnedSemaphorePermit>,
     _permit: OwnedSemaphorePermit,
 }
 

@@ -36,6 +36,8 @@ type Parameters<'a> = &'a [&'a (dyn ToSql + Sync)];
 pub(super) struct PostgresSnapshot {
     shared: Arc<Shared>,
     version: u64,
+    /// Whether it is kept while a client thinks.
+    is_kept: bool,
     lease: tokio::sync::Mutex<Option<Arc<Lease>>>,
     seen: Mutex<Seen>,
 }
@@ -59,10 +61,11 @@ impl Seen {
 }
 
 impl PostgresSnapshot {
-    pub(super) fn new(shared: Arc<Shared>, version: u64) -> Self {
+    pub(super) fn new(shared: Arc<Shared>, version: u64, is_kept: bool) -> Self {
         Self {
             shared,
             version,
+            is_kept,
             lease: tokio::sync::Mutex::new(None),
             seen: Mutex::default(),
         }
@@ -80,11 +83,15 @@ impl PostgresSnapshot {
             // Reads of one snapshot need not wait for each other.
             drop(lease);
             let rows = begun.client.query(statement(&begun.statements), parameters);
-            return rows.await.map_err(|error| engine_error(&error));
+            let rows = begun.answer(rows).await;
+            return rows.map_err(Failure::into_engine_error);
         }
         let mut attempt = 1;
         loop {
-            let fresh = self.shared.pool.lease().await?;
+            let fresh = match self.is_kept {
+                true => self.shared.pool.lease_to_keep().await?,
+                false => self.shared.pool.lease().await?,
+            };
             match self
                 .begin(&fresh, statement(&fresh.statements), parameters)
                 .await
@@ -116,7 +123,7 @@ impl PostgresSnapshot {
         pipeline.push(async { lease.client.batch_execute(begin).await.map(|()| Vec::new()) });
         pipeline.push(lease.client.query(statement, parameters));
         let mut rows = Vec::new();
-        for answer in pipeline.run().await {
+        for answer in lease.wait(pipeline.run()).await? {
             rows = answer.map_err(|error| Failure::of(&error))?;
         }
         Ok(rows)
@@ -129,9 +136,12 @@ impl PostgresSnapshot {
 
     async fn read(&self, key: &[u8]) -> EngineResult<Option<Bytes>> {
         let stored = StoredKey::new(key);
-        let (first, last) = stored.marks();
+        let beyond = stored.beyond_marks();
         let rows = self
-            .query(|statements| &statements.get, &[&stored.head, &first, &last])
+            .query(
+                |statements| &statements.get,
+                &[&stored.head, &stored.mark, &beyond],
+            )
             .await?;
         let value = page::value(&rows, 0).map_err(|error| engine_error(&error))?;
         self.note(Bytes::copy_from_slice(key), value.as_ref());

@@ -5,9 +5,11 @@
 
 use tokio_postgres::{Client, Error, Statement};
 
-/// The three tables. `tessera_entry` holds the data, see `stored_key`.
+/// The tables of version 1. `tessera_entry` holds the data, see `stored_key`; in version 2 it is
+/// divided into what changes often and the rest, under the name `tessera_data`.
 /// `tessera_connection` has a row for each connection with the number of its last commit, which
-/// tells after a lost connection whether that commit happened.
+/// tells after a lost connection whether that commit happened. `tessera_guard` came with version 2,
+/// see `guard`.
 pub(super) const SCHEMA: &str = "
 CREATE TABLE tessera_entry (
     key bytea NOT NULL,
@@ -28,52 +30,60 @@ CREATE TABLE tessera_schema (version bigint PRIMARY KEY);
 INSERT INTO tessera_schema VALUES (1);
 ";
 
-const GET: &str = "SELECT value, items, bytes FROM tessera_entry
-    WHERE key = $1 AND mark >= $2 AND mark <= $3";
+const GET: &str = "SELECT value, items, bytes FROM tessera_data
+    WHERE key = $1 AND mark >= $2 AND mark < $3";
 
 const MULTI_GET: &str = "SELECT u.position, e.value, e.items, e.bytes
     FROM unnest($1::bytea[], $2::bytea[]) WITH ORDINALITY u(key, mark, position)
-    JOIN tessera_entry e
-    ON e.key = u.key AND (e.mark = u.mark OR (u.mark = '' AND e.items IS NOT NULL))";
+    JOIN tessera_data e
+    ON e.key = u.key AND e.mark >= u.mark AND e.mark < u.mark || '\\x02'::bytea";
+
+const LOCK_GUARDS: &str = "SELECT 1 FROM tessera_guard
+    WHERE bucket = ANY($1::int[]) AND slot = $2 FOR SHARE";
+
+/// In the order of the rows, so that two who do this wait for each other and never both.
+const TURN_GUARDS: &str = "UPDATE tessera_guard g SET turn = turn + 1
+    FROM (SELECT bucket, slot FROM tessera_guard WHERE bucket = ANY($1::int[])
+        ORDER BY bucket, slot FOR UPDATE) locked
+    WHERE g.bucket = locked.bucket AND g.slot = locked.slot";
 
 const SHARE: &str = "SELECT 1 FROM unnest($1::bytea[], $2::bytea[]) u(key, mark)
-    JOIN tessera_entry e ON e.key = u.key AND e.mark = u.mark FOR SHARE OF e";
+    JOIN tessera_data e ON e.key = u.key AND e.mark = u.mark FOR SHARE OF e";
 
-const CLAIM: &str = "INSERT INTO tessera_entry (key, mark)
+const CLAIM: &str = "INSERT INTO tessera_data (key, mark)
     SELECT u.key, u.mark FROM unnest($1::bytea[], $2::bytea[]) u(key, mark)
     WHERE NOT EXISTS
-        (SELECT 1 FROM tessera_entry e WHERE e.key = u.key AND e.mark = u.mark)";
+        (SELECT 1 FROM tessera_data e WHERE e.key = u.key AND e.mark = u.mark)";
 
-const UNCLAIM: &str = "DELETE FROM tessera_entry e
+const UNCLAIM: &str = "DELETE FROM tessera_data e
     USING unnest($1::bytea[], $2::bytea[]) u(key, mark)
     WHERE e.key = u.key AND e.mark = u.mark AND e.value IS NULL";
 
-const INSERT: &str = "INSERT INTO tessera_entry (key, mark, tail, value)
+const INSERT: &str = "INSERT INTO tessera_data (key, mark, tail, value)
     SELECT * FROM unnest($1::bytea[], $2::bytea[], $3::bytea[], $4::bytea[])";
 
 const PUT: &str = "WITH input AS (
         SELECT * FROM unnest($1::bytea[], $2::bytea[], $3::bytea[], $4::bytea[])
             u(key, mark, tail, value)
     ), updated AS (
-        UPDATE tessera_entry e SET value = u.value FROM input u
+        UPDATE tessera_data e SET value = u.value FROM input u
         WHERE e.key = u.key AND e.mark = u.mark
     )
-    INSERT INTO tessera_entry (key, mark, tail, value) SELECT * FROM input u
+    INSERT INTO tessera_data (key, mark, tail, value) SELECT * FROM input u
     WHERE NOT EXISTS
-        (SELECT 1 FROM tessera_entry e WHERE e.key = u.key AND e.mark = u.mark)";
+        (SELECT 1 FROM tessera_data e WHERE e.key = u.key AND e.mark = u.mark)";
 
-const DELETE: &str = "DELETE FROM tessera_entry e
+const DELETE: &str = "DELETE FROM tessera_data e
     USING unnest($1::bytea[], $2::bytea[]) WITH ORDINALITY u(key, mark, position)
-    WHERE e.key = u.key AND (e.mark = u.mark OR (u.mark = '' AND e.items IS NOT NULL))
+    WHERE e.key = u.key AND e.mark >= u.mark AND e.mark < u.mark || '\\x02'::bytea
     RETURNING u.position, e.items IS NOT NULL OR octet_length(e.value) = 16";
 
-const DELETE_RANGE: &str = "DELETE FROM tessera_entry
+const DELETE_RANGE: &str = "DELETE FROM tessera_data
     WHERE key >= $1 AND key <= $3
     AND (key > $1 OR coalesce(tail, '') >= $2) AND (key < $3 OR coalesce(tail, '') < $4)";
 
-const ADD: &str = "INSERT INTO tessera_entry AS e (key, mark, items, bytes)
-    SELECT u.key, $2, u.items, u.bytes
-    FROM unnest($1::bytea[], $3::bigint[], $4::bigint[]) u(key, items, bytes)
+const ADD: &str = "INSERT INTO tessera_data AS e (key, mark, tail, items, bytes)
+    SELECT * FROM unnest($1::bytea[], $2::bytea[], $3::bytea[], $4::bigint[], $5::bigint[])
     ON CONFLICT (key, mark) DO UPDATE
     SET items = e.items + excluded.items, bytes = e.bytes + excluded.bytes";
 
@@ -87,6 +97,8 @@ const RECORD: &str = "WITH recorded AS (
 pub(super) struct Statements {
     pub(super) get: Statement,
     pub(super) multi_get: Statement,
+    pub(super) lock_guards: Statement,
+    pub(super) turn_guards: Statement,
     pub(super) share: Statement,
     pub(super) claim: Statement,
     pub(super) unclaim: Statement,
@@ -111,6 +123,8 @@ impl Statements {
         };
         let guard = async {
             tokio::try_join!(
+                client.prepare(LOCK_GUARDS),
+                client.prepare(TURN_GUARDS),
                 client.prepare(SHARE),
                 client.prepare(CLAIM),
                 client.prepare(UNCLAIM),
@@ -127,12 +141,14 @@ impl Statements {
         let count = async { tokio::try_join!(client.prepare(ADD), client.prepare(RECORD)) };
         let (read, guard, write, count) = tokio::try_join!(read, guard, write, count)?;
         let (get, multi_get, scans) = read;
-        let (share, claim, unclaim) = guard;
+        let (lock_guards, turn_guards, share, claim, unclaim) = guard;
         let (insert, put, delete, delete_range) = write;
         let (add, record) = count;
         Ok(Self {
             get,
             multi_get,
+            lock_guards,
+            turn_guards,
             share,
             claim,
             unclaim,
@@ -227,7 +243,7 @@ impl ScanKind {
                     SELECT key, mark, tail, {value} AS value, items, bytes,
                         octet_length(key) + coalesce(octet_length(tail), 0)
                         + coalesce(octet_length({value}), 0) AS size
-                    FROM tessera_entry WHERE key >= $1 AND key <= $3 {tails}
+                    FROM tessera_data WHERE key >= $1 AND key <= $3 {tails}
                     ORDER BY {order} LIMIT $5
                 ) limited
             ) sized WHERE before < $6 ORDER BY {order}"

@@ -8,6 +8,10 @@
 //! | empty | the value of a key that is its own head |
 //! | `01 · slot` | what one connection added to the tally of that key |
 //! | `80 · SHA-256` | the value of a longer key; the rest of it is in `tail` |
+//! | `80 · SHA-256 · 01 · slot` | what one connection added to the tally of a longer key |
+//!
+//! So the rows of one key are those whose mark begins with the key's own and goes on with `01` at
+//! most.
 //!
 //! Longer keys with one head lie in the order of their hashes; scans that meet one sort.
 
@@ -20,6 +24,10 @@ pub(super) const HEAD_BYTES: usize = 2_000;
 const TALLY: u8 = 0x01;
 const BEYOND_TALLIES: u8 = 0x02;
 const LONG: u8 = 0x80;
+
+/// A number that one connection has for itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Slot(pub(super) u32);
 
 /// A key as it lies in the table.
 #[derive(Debug, PartialEq, Eq)]
@@ -50,12 +58,18 @@ impl<'a> StoredKey<'a> {
         }
     }
 
-    /// The first and the last mark of the rows that make up this key's value.
-    pub(super) fn marks(&self) -> (&[u8], &[u8]) {
-        match self.tail {
-            None => (&[], &[BEYOND_TALLIES]),
-            Some(_) => (&self.mark, &self.mark),
-        }
+    /// Greater than all marks of the rows that make up this key's value; its own is the first.
+    pub(super) fn beyond_marks(&self) -> Vec<u8> {
+        let mut beyond = self.mark.clone();
+        beyond.push(BEYOND_TALLIES);
+        beyond
+    }
+
+    /// The same key, as the row that one connection adds to.
+    pub(super) fn into_tally(mut self, slot: Slot) -> Self {
+        self.mark.push(TALLY);
+        self.mark.extend_from_slice(&slot.0.to_be_bytes());
+        self
     }
 }
 
@@ -68,13 +82,6 @@ pub(super) fn bound(key: &[u8]) -> (&[u8], &[u8]) {
 /// Greater than every head.
 pub(super) fn beyond_all() -> Vec<u8> {
     vec![0xff; HEAD_BYTES + 1]
-}
-
-/// The mark of the rows that one slot writes.
-pub(super) fn tally_mark(slot: u32) -> Vec<u8> {
-    let mut mark = vec![TALLY];
-    mark.extend_from_slice(&slot.to_be_bytes());
-    mark
 }
 
 /// The key that a head and a tail make up.
@@ -131,11 +138,16 @@ mod tests {
     fn rows_of_one_head_have_marks_of_their_own() {
         let key = vec![7; HEAD_BYTES + 1];
         let other = vec![7; HEAD_BYTES + 2];
-        let plain = StoredKey::new(&key[..HEAD_BYTES]);
+        let plain = &key[..HEAD_BYTES];
         assert_ne!(StoredKey::new(&key).mark, StoredKey::new(&other).mark);
-        let (first, last) = plain.marks();
-        let tally = tally_mark(u32::MAX);
-        assert!(first < tally.as_slice() && tally.as_slice() < last);
-        assert!(StoredKey::new(&key).mark.as_slice() > last);
+        assert!(StoredKey::new(&key).mark > StoredKey::new(plain).beyond_marks());
+        for key in [plain, &key, &other] {
+            let stored = StoredKey::new(key);
+            for slot in [0, 1, u32::MAX] {
+                let tally = StoredKey::new(key).into_tally(Slot(slot));
+                assert!(stored.mark < tally.mark && tally.mark < stored.beyond_marks());
+                assert_eq!((tally.head, tally.tail), (stored.head, stored.tail));
+            }
+        }
     }
 }

@@ -2,7 +2,8 @@
 //!
 //! Each commit notes its number in the row of its connection, in the same transaction. Reading that
 //! row from another connection tells whether the commit happened. Fencing it at the same time waits
-//! for a transaction that is still under way, and makes one fail that has not come that far.
+//! for a transaction that is still under way, and makes one fail that has not come that far. A row
+//! that is not there tells nothing.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -13,7 +14,7 @@ use tokio::time::Instant;
 use tracing::{info, warn};
 
 use super::Shared;
-use super::failure::engine_error;
+use super::failure::{Failure, engine_error};
 
 /// How long to try. A standby has to be promoted meanwhile.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -35,12 +36,19 @@ pub(super) async fn resolve(
     let deadline = Instant::now() + PATIENCE;
     loop {
         match last_commit(shared, id).await {
-            Ok(last) if last >= record => {
+            Ok(Some(last)) if last >= record => {
                 info!(cause, "a commit was done although its answer was lost");
                 let version = shared.version.fetch_add(1, Ordering::AcqRel) + 1;
                 return CommitOutcome::Done(version);
             }
-            Ok(_) => return CommitOutcome::Conflict,
+            Ok(Some(_)) => return CommitOutcome::Conflict,
+            Ok(None) => {
+                warn!(
+                    cause,
+                    "nobody can say how a commit ended: its record is not there"
+                );
+                return CommitOutcome::Unknown;
+            }
             Err(error) if Instant::now() > deadline => {
                 warn!(cause, %error, "nobody can say how a commit ended");
                 return CommitOutcome::Unknown;
@@ -50,11 +58,15 @@ pub(super) async fn resolve(
     }
 }
 
-/// The number of the last commit of a connection, after which there will be no other. A row that is
-/// not there was lost with the server it was on, and the later commits with it.
-async fn last_commit(shared: &Arc<Shared>, id: &Vec<u8>) -> EngineResult<i64> {
+/// The number of the last commit of a connection, after which there will be no other; none if
+/// nobody knows that connection any more.
+async fn last_commit(shared: &Arc<Shared>, id: &Vec<u8>) -> EngineResult<Option<i64>> {
     let connection = shared.pool.open().await?;
-    let row = connection.client.query_opt(FENCE, &[id]).await;
-    let commits = row.and_then(|row| row.map_or(Ok(0), |row| row.try_get(0)));
+    let row = connection
+        .answer(connection.client.query_opt(FENCE, &[id]))
+        .await;
+    let row = row.map_err(Failure::into_engine_error)?;
+    connection.forget();
+    let commits = row.map(|row| row.try_get(0)).transpose();
     commits.map_err(|error| engine_error(&error))
 }

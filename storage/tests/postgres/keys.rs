@@ -187,3 +187,41 @@ async fn pages_never_hold_a_part_of_a_tally() {
         }
     }
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn tallies_have_keys_of_any_length() {
+    let engine = Cluster::shared().open(&new_schema_name());
+    let one = Tally { items: 1, bytes: 5 };
+    for length in [1, 1_999, 2_000, 2_001, 2_048, 4_000, 20_000, 200_000] {
+        let key = Bytes::from(vec![b't'; length]);
+        // The same head, and neither the same key.
+        let neighbour = Bytes::from([&key[..length - 1], b"u"].concat());
+        let mut held = Vec::new();
+        for _ in 0..3 {
+            apply(&engine, writes(|set| set.add(key.clone(), one))).await;
+            apply(&engine, writes(|set| set.add(neighbour.clone(), one))).await;
+            let snapshot = engine.snapshot().await.unwrap();
+            snapshot.get(b"begin").await.unwrap();
+            held.push(snapshot);
+        }
+        drop(held);
+        let expected = Some(bytes(one.plus(one).plus(one).encode()));
+        let snapshot = engine.snapshot().await.unwrap();
+        assert_eq!(snapshot.get(&key).await.unwrap(), expected, "{length}");
+        let both = [neighbour.clone(), key.clone()];
+        let both = snapshot.multi_get(&both).await.unwrap();
+        assert_eq!(both, [expected.clone(), expected.clone()], "{length}");
+        let scan = Scan::new(KeyRange::prefix(key.clone()));
+        let page = snapshot.scan(&scan).await.unwrap();
+        let scanned = page.entries.into_iter().find(|(found, _)| *found == key);
+        assert_eq!(scanned.map(|(_, value)| value), expected, "{length}");
+        drop(snapshot);
+        apply(&engine, writes(|set| set.delete(key.clone()))).await;
+        let snapshot = engine.snapshot().await.unwrap();
+        assert_eq!(snapshot.get(&key).await.unwrap(), None, "{length}");
+        assert_eq!(snapshot.get(&neighbour).await.unwrap(), expected);
+        drop(snapshot);
+        let range = KeyRange::new(neighbour.clone(), bytes("z"));
+        apply(&engine, writes(|set| set.delete_range(range))).await;
+    }
+}

@@ -30,6 +30,8 @@ pub(crate) struct Proxy {
 struct State {
     fault: Fault,
     delay: Duration,
+    /// Whether new connections have to wait.
+    is_shut: bool,
     sent: Vec<u8>,
 }
 
@@ -42,6 +44,7 @@ impl Proxy {
             state: Arc::new(Mutex::new(State {
                 fault: Fault::None,
                 delay: Duration::ZERO,
+                is_shut: false,
                 sent: Vec::new(),
             })),
         };
@@ -49,6 +52,9 @@ impl Proxy {
         tokio::spawn(async move {
             loop {
                 let (client, _) = listener.accept().await.unwrap();
+                while accepting.state.lock().unwrap().is_shut {
+                    tokio::time::sleep(Duration::from_millis(5)).await;
+                }
                 let database = TcpStream::connect(("127.0.0.1", database)).await.unwrap();
                 client.set_nodelay(true).unwrap();
                 database.set_nodelay(true).unwrap();
@@ -60,6 +66,11 @@ impl Proxy {
 
     pub(crate) fn arm(&self, fault: Fault) {
         self.state.lock().unwrap().fault = fault;
+    }
+
+    /// Lets new connections wait, or not any more.
+    pub(crate) fn shut(&self, is_shut: bool) {
+        self.state.lock().unwrap().is_shut = is_shut;
     }
 
     /// Delays every answer.

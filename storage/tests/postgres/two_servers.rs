@@ -287,3 +287,29 @@ async fn what_one_server_does_to_containers_holds_for_the_other() {
         assert!(matches!(outcome, Some(Error::Conflict)), "{round}");
     }
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn one_server_leads_until_it_is_silent() {
+    const TERM: Duration = Duration::from_secs(2);
+    let [one, other] = two_stores().await;
+    for work in ["expiry", "sizes"] {
+        let (first, second) = tokio::join!(one.leads(work, TERM), other.leads(work, TERM));
+        let (first, second) = (first.unwrap(), second.unwrap());
+        assert!(!(first && second), "{work}: both");
+        // If both tried at once, the next one asked gets it.
+        let leader = if second { &other } else { &one };
+        let follower = if second { &one } else { &other };
+        let began = Instant::now();
+        while began.elapsed() < TERM * 2 {
+            assert!(leader.leads(work, TERM).await.unwrap(), "{work}");
+            assert!(!follower.leads(work, TERM).await.unwrap(), "{work}");
+            tokio::time::sleep(TERM / 10).await;
+        }
+        tokio::time::sleep(TERM + TERM / 2).await;
+        assert!(follower.leads(work, TERM).await.unwrap(), "{work}");
+        assert!(!leader.leads(work, TERM).await.unwrap(), "{work}");
+    }
+    // One that a clock far ahead gave does not last.
+    assert!(one.leads("ahead", TERM * 1_000).await.unwrap());
+    assert!(other.leads("ahead", TERM).await.unwrap());
+}

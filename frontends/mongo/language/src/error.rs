@@ -90,6 +90,7 @@ codes! {
     BAD_VALUE = 2 "BadValue",
     NO_SUCH_KEY = 4 "NoSuchKey",
     GRAPH_CONTAINS_CYCLE = 5 "GraphContainsCycle",
+    HOST_UNREACHABLE = 6 "HostUnreachable",
     UNKNOWN_ERROR = 8 "UnknownError",
     FAILED_TO_PARSE = 9 "FailedToParse",
     USER_NOT_FOUND = 11 "UserNotFound",
