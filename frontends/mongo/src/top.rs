@@ -3,7 +3,6 @@
 //! A connection remembers the row of the namespace that it used last, so that most requests compare
 //! two names and add to two numbers.
 
-use std::hash::BuildHasher as _;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
