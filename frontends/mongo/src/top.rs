@@ -3,7 +3,6 @@
 //! A connection remembers the row of the namespace that it used last, so that most requests compare
 //! two names and add to two numbers.
 
-use std::hash::{BuildHasher as _, Hash as _, Hasher as _};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -165,9 +164,7 @@ impl Top {
     }
 
     fn row(&self, database: &str, collection: &str) -> Arc<Row> {
-        let mut hasher = self.hashing.build_hasher();
-        (database, collection).hash(&mut hasher);
-        let hash = hasher.finish();
+        let hash = self.hashing.hash_one((database, collection));
         if let Some(row) = self.rows.get(&hash)
             && row.is_of(database, collection)
         {

@@ -72,7 +72,6 @@ pub(crate) const FIELDS: &[Field] = &[
     optional("legacyRuntimeConstants", DOCUMENT),
     optional("querySettings", DOCUMENT),
     optional("includeQueryStatsMetrics", BOOL_OR_NUMBER),
-    optional("encryptionInformation", ANY),
     optional("passthroughToShard", DOCUMENT),
     optional("resumeToken", ANY),
     optional("requestReshardingResumeToken", BOOL_OR_NUMBER),

@@ -58,7 +58,6 @@ const FIELDS: &[Field] = &[
 const NAMESPACE: &[Field] = &[
     required("ns", STRING),
     optional("collectionUUID", ANY),
-    optional("encryptionInformation", ANY),
     optional("isTimeseriesNamespace", BOOL_OR_NUMBER),
 ];
 

@@ -59,7 +59,6 @@ pub(crate) const COUNT: &[Field] = &[
     optional("fields", ANY),
     optional("queryOptions", DOCUMENT),
     optional("collectionUUID", ANY),
-    optional("encryptionInformation", ANY),
 ];
 
 pub(crate) const DISTINCT: &[Field] = &[

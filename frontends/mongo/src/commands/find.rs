@@ -65,7 +65,6 @@ pub(crate) const FIELDS: &[Field] = &[
     optional("querySettings", DOCUMENT),
     optional("collectionUUID", ANY),
     optional("includeQueryStatsMetrics", BOOL_OR_NUMBER),
-    optional("encryptionInformation", ANY),
     optional("legacyRuntimeConstants", ANY),
     optional("requestResumeToken", BOOL_OR_NUMBER),
     optional("resumeAfter", DOCUMENT),

@@ -53,7 +53,6 @@ pub(crate) const FIELDS: &[Field] = &[
     optional("let", DOCUMENT),
     optional("stmtId", NUMBER),
     optional("sampleId", ANY),
-    optional("encryptionInformation", ANY),
     optional("legacyRuntimeConstants", ANY),
     optional("collectionUUID", ANY),
 ];

@@ -45,7 +45,6 @@ const FIELDS: &[Field] = &[
     optional("stmtId", NUMBER),
     optional("stmtIds", ARRAY),
     optional("collectionUUID", ANY),
-    optional("encryptionInformation", ANY),
     optional("bypassEmptyTsReplacement", BOOL_OR_NUMBER),
 ];
 

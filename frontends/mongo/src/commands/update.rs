@@ -57,7 +57,6 @@ const UPDATE: &[Field] = &[
     optional("stmtId", NUMBER),
     optional("stmtIds", ARRAY),
     optional("collectionUUID", ANY),
-    optional("encryptionInformation", ANY),
     optional("isTimeseriesNamespace", BOOL),
     optional("legacyRuntimeConstants", ANY),
     optional("bypassEmptyTsReplacement", BOOL_OR_NUMBER),
@@ -70,7 +69,6 @@ const DELETE: &[Field] = &[
     optional("stmtId", NUMBER),
     optional("stmtIds", ARRAY),
     optional("collectionUUID", ANY),
-    optional("encryptionInformation", ANY),
     optional("isTimeseriesNamespace", BOOL),
     optional("legacyRuntimeConstants", ANY),
 ];

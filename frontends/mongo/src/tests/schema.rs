@@ -269,3 +269,65 @@ async fn views_read_through_their_pipeline() {
         );
     }
 }
+
+#[tokio::test]
+async fn what_would_silently_do_nothing_is_refused() {
+    let mut client = Client::new().await;
+    client.insert("test", "c", vec![doc! { "_id": 1 }]).await;
+    let fields = doc! { "fields": [{ "path": "ssn", "bsonType": "string" }] };
+    for encrypted in [
+        doc! {},
+        fields.clone(),
+        doc! { "fields": [], "escCollection": "x" },
+    ] {
+        let create = doc! { "create": "e", "encryptedFields": encrypted };
+        assert_eq!(client.code("test", create).await, 115);
+    }
+    let information = doc! { "type": 1, "schema": { "test.c": fields } };
+    for mut command in [
+        doc! { "find": "c" },
+        doc! { "count": "c" },
+        doc! { "aggregate": "c", "pipeline": [], "cursor": {} },
+        doc! { "insert": "c", "documents": [{ "_id": 2 }] },
+        doc! { "update": "c", "updates": [{ "q": {}, "u": { "$set": { "a": 1 } } }] },
+        doc! { "delete": "c", "deletes": [{ "q": {}, "limit": 0 }] },
+        doc! { "findAndModify": "c", "query": {}, "remove": true },
+    ] {
+        command.insert("encryptionInformation", information.clone());
+        let text = command.to_string();
+        assert_eq!(client.code("test", command).await, 40_415, "{text}");
+    }
+    assert_eq!(client.find("test", "c", doc! {}).await, [doc! { "_id": 1 }]);
+}
+
+#[tokio::test]
+async fn a_list_of_config_leaves_out_what_no_restore_takes_back() {
+    let mut client = Client::new().await;
+    let wanted = [
+        "chunks",
+        "collections",
+        "databases",
+        "settings",
+        "shards",
+        "tags",
+        "version",
+    ];
+    let set = doc! { "setDefaultRWConcern": 1, "defaultWriteConcern": { "w": 1 } };
+    client.run("admin", set).await;
+    let listed = client.batch("config", doc! { "listCollections": 1 }).await;
+    let listed: Vec<&str> = listed
+        .iter()
+        .map(|it| it.get_str("name").unwrap())
+        .collect();
+    assert!(listed.contains(&"partitions"), "{listed:?}");
+    assert!(
+        !listed.iter().any(|name| wanted.contains(name)),
+        "{listed:?}"
+    );
+    // Asked for by name they are there, and can be read.
+    for name in wanted {
+        let list = doc! { "listCollections": 1, "filter": { "name": name } };
+        assert_eq!(client.batch("config", list).await.len(), 1, "{name}");
+        client.find("config", name, doc! {}).await;
+    }
+}

@@ -3,6 +3,8 @@
 pub(crate) mod acl;
 mod cors;
 mod properties;
+#[cfg(test)]
+mod round_trips;
 pub(crate) mod stats;
 mod xml;
 
