@@ -95,7 +95,7 @@ pub(crate) async fn answer(
             session.register(kinds);
             Response::Ready.into()
         }
-        Request::AuthResponse(token) => match auth::log_in(service, *token).await {
+        Request::AuthResponse(token) => match auth::admit(service, &session.gate, *token).await {
             Ok(user) => {
                 session.log_in(&user);
                 Response::AuthSuccess(None).into()

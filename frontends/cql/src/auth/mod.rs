@@ -2,6 +2,7 @@
 //!
 //! If nobody is asked who they are, everybody may do everything.
 
+mod admission;
 mod check;
 mod list;
 mod login;
@@ -13,7 +14,9 @@ mod roles;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use admission::admit;
 pub(crate) use check::check;
+#[cfg(test)]
 pub(crate) use login::log_in;
 pub(crate) use manage::{Manager, grant_to_creator, revoke_from_all, run};
 pub(crate) use roles::Roles;

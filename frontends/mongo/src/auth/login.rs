@@ -120,6 +120,12 @@ impl Login {
         }
     }
 
+    /// Who the client is about to prove to be.
+    pub(crate) fn claimed(&self) -> Option<String> {
+        let pending = self.pending.as_ref();
+        pending.map(|pending| pending.name.to_string())
+    }
+
     async fn identify(&mut self, service: &Service, name: Name) -> Result<()> {
         self.identity = Some(Identity::read(service, name).await?.ok_or_else(failed)?);
         Ok(())
