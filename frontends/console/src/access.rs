@@ -4,7 +4,7 @@
 //! or is not JSON: both are refused, so that no site can read or change anything through it. Whoever
 //! tries keys is held up.
 
-use hyper::header::{AUTHORIZATION, CONTENT_TYPE, HOST, HeaderMap};
+use hyper::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap};
 use hyper::{Method, StatusCode};
 use subtle::ConstantTimeEq;
 use tessera_frontend::{Guessing, names_this_machine};
@@ -18,8 +18,7 @@ pub(crate) async fn check(call: &Call<'_>) -> Result<(), Reply> {
         let message = "the body must be JSON, with content-type: application/json";
         return Err(Reply::error(StatusCode::UNSUPPORTED_MEDIA_TYPE, message));
     }
-    let host = call.headers.get(HOST).and_then(|host| host.to_str().ok());
-    if call.is_local && host.is_some_and(names_this_machine) {
+    if call.is_local && call.host.is_some_and(names_this_machine) {
         return Ok(());
     }
     match &call.console.admin_key {

@@ -85,6 +85,7 @@ impl Console {
                         method: &head.method,
                         path: head.uri.path(),
                         headers: &head.headers,
+                        host: host(&head),
                         body: &body,
                         is_local: peer.is_local,
                         gate: &peer.gate,
@@ -107,6 +108,16 @@ impl Console {
         };
         reply.instrument(span).await.into_response(id)
     }
+}
+
+/// The host that a request names. One in the address counts more than the header.
+fn host(head: &hyper::http::request::Parts) -> Option<&str> {
+    let in_address = head
+        .uri
+        .authority()
+        .map(hyper::http::uri::Authority::as_str);
+    let header = || head.headers.get(hyper::header::HOST)?.to_str().ok();
+    in_address.or_else(header)
 }
 
 impl FrontEnd for Console {

@@ -25,6 +25,8 @@ pub(crate) struct Call<'a> {
     pub(crate) method: &'a Method,
     pub(crate) path: &'a str,
     pub(crate) headers: &'a HeaderMap,
+    /// What the client calls this server.
+    pub(crate) host: Option<&'a str>,
     pub(crate) body: &'a [u8],
     /// Whether the request comes from this machine.
     pub(crate) is_local: bool,

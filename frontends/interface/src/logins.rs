@@ -137,7 +137,7 @@ impl Table {
         }
     }
 
-    fn entry(&mut self, key: u64) -> Entry {
+    fn entry(&self, key: u64) -> Entry {
         let now = Instant::now();
         let found = self.entries.get(&key).copied();
         let mut entry = found.unwrap_or(Entry {

@@ -126,8 +126,8 @@ impl Peer {
         uri: &'r Uri,
         mut headers: HeaderMap,
     ) -> (Head<'r>, Result<Resource>) {
-        // HTTP/2 has the host in the URL.
-        if let (Some(authority), false) = (uri.authority(), headers.contains_key(HOST))
+        // HTTP/2 has the host in the URL. HTTP/1.1 may, and then the header does not count.
+        if let Some(authority) = uri.authority()
             && let Ok(host) = HeaderValue::from_str(authority.as_str())
         {
             headers.insert(HOST, host);

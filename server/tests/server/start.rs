@@ -182,17 +182,21 @@ fn weak_secrets_stay_possible_on_this_machine_and_beginnings_are_explained() {
 
 #[test]
 fn credentials_without_tls_beyond_this_machine_are_warned_of() {
-    let users = [
-        "--memory",
-        "--mongo",
-        "0.0.0.0:0",
-        "--mongo-users",
-        "ada:correct-horse",
-    ];
-    let server = Server::start(&users);
-    assert!(server.log().contains("unencrypted"), "{}", server.log());
-    let server = Server::start(&[&users[..], &["--tls-self-signed"]].concat());
-    assert!(!server.log().contains("unencrypted"), "{}", server.log());
+    let check = |more: &[&str], expected: bool| {
+        let mut arguments = vec!["serve", "--mongo-users", "ada:correct-horse"];
+        arguments.extend(["--console", "off", "--cql", "off", "--table", "off"]);
+        // It ends there, after what is looked at first.
+        arguments.extend(["--data", "/dev/null/data"]);
+        let (code, _, log) = outcome(tessera(&arguments).args(more));
+        assert_eq!(code, 1, "{log}");
+        assert_eq!(log.contains("unencrypted"), expected, "{more:?}: {log}");
+    };
+    for address in ["0.0.0.0:0", "[::]:0"] {
+        check(&["--mongo", address], true);
+        check(&["--mongo", address, "--tls-self-signed"], false);
+    }
+    check(&["--mongo", "127.0.0.1:0"], false);
+    check(&["--mongo", "[::ffff:127.0.0.1]:0"], false);
 }
 
 /// Everything below a folder that others than its owner may use, itself included.

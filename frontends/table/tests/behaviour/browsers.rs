@@ -32,6 +32,14 @@ async fn an_account_that_everybody_knows_answers_to_this_machine_alone() {
         let make = public(create_table("made")).at_host(host);
         let made = service.ask(make).await.status;
         assert_eq!(made == 403, expected == 403, "{host}: {made}");
+        // An address with a host in it counts more than the header.
+        let absolute = public(ask("GET", "/Tables")).text();
+        let absolute = absolute.replacen("GET ", "GET http://evil.example", 1);
+        let (mut stream, _served) = service.connect();
+        stream.write_all(absolute.as_bytes()).await.unwrap();
+        let mut start = [0; 13];
+        stream.read_exact(&mut start).await.unwrap();
+        assert_eq!(str::from_utf8(&start).unwrap(), "HTTP/1.1 403 ");
         // Who has a key of their own may call the server what they like.
         let own = ask("GET", "/Tables").at_host(host);
         let status = service.ask(own).await.status;
