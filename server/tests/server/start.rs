@@ -214,7 +214,7 @@ fn open_to_others(folder: &Path) -> Vec<String> {
         }
         if metadata.is_dir() {
             rest.extend(
-                std::fs::read_dir(path)
+                fs::read_dir(path)
                     .unwrap()
                     .map(|entry| entry.unwrap().path()),
             );
@@ -245,9 +245,9 @@ fn what_is_written_is_for_its_owner_alone_whatever_the_umask() {
         let (_, folder) = server.stop();
         // As an earlier release left it.
         for path in [&data, &data.join("rocks"), &data.join("rocks/CURRENT")] {
-            let mode = std::fs::metadata(path).unwrap().permissions().mode();
-            let wide = std::fs::Permissions::from_mode(mode | 0o055);
-            std::fs::set_permissions(path, wide).unwrap();
+            let mode = fs::metadata(path).unwrap().permissions().mode();
+            let wide = fs::Permissions::from_mode(mode | 0o055);
+            fs::set_permissions(path, wide).unwrap();
         }
         let server = Server::start_in(folder, &["--tls-self-signed"]);
         assert_eq!(open_to_others(&server.data()), Vec::<String>::new());

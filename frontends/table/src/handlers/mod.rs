@@ -50,6 +50,10 @@ pub(crate) struct Admission {
     answers_xml: bool,
 }
 
+#[expect(
+    clippy::large_enum_variant,
+    reason = "there is one for each request, and a box would be an allocation for each"
+)]
 enum Admitted {
     Preflight,
     Operation(Operation, Grant),

@@ -18,7 +18,7 @@ async fn an_account_that_everybody_knows_answers_to_this_machine_alone() {
         ("localhost", 200),
         ("LOCALHOST:10002", 200),
         ("[::1]:10002", 200),
-        ("public.localhost:10002", 200),
+        ("web.localhost:10002", 200),
         ("evil.example:10002", 403),
         ("localhost.evil.example", 403),
         ("127.0.0.1.evil.example", 403),
