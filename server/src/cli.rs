@@ -8,7 +8,7 @@ use clap::{Arg, ArgAction, ArgMatches, value_parser};
 
 use crate::error::Error;
 use crate::settings::{self, Kind, Setting, Settings, Sources};
-use crate::{VERSION, advise, backup, copy, output, serve};
+use crate::{VERSION, advise, backup, copy, output, private_files, serve};
 
 /// One command. Adding one is its file and its row in [`COMMANDS`].
 struct Command {
@@ -91,6 +91,7 @@ pub(crate) fn run(started: Instant) -> ExitCode {
     }) else {
         return ExitCode::from(2);
     };
+    private_files::prepare();
     let sources = sources(matches).with_process_environment();
     let outcome =
         Settings::resolve(&sources).and_then(|settings| (command.run)(&settings, matches, started));

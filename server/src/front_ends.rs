@@ -32,6 +32,11 @@ pub(crate) struct Row {
     /// Whether it asks everyone for a secret that not everyone knows, so that other machines may
     /// reach it.
     pub(crate) has_users: fn(&Config) -> bool,
+    /// What is wrong with a secret of the settings that others could guess, if anything is: the end
+    /// of a sentence that names the setting.
+    pub(crate) weakness: fn(&Config) -> Option<String>,
+    /// How to make the first user, where everyone must log in and the settings name nobody.
+    pub(crate) first_user: fn(&Config) -> Option<&'static str>,
     /// A command that a person can paste to try it.
     pub(crate) connect: fn(&Config, &Endpoint) -> String,
     pub(crate) start: fn(&Services<'_>) -> Result<Arc<dyn FrontEnd>, Error>,
@@ -58,6 +63,8 @@ pub(crate) const TABLE: &[Row] = &[
         options: mongo::OPTIONS,
         protocols: &[],
         has_users: |config| config.mongo.requires_authentication(),
+        weakness: |config| config.mongo.weakness(),
+        first_user: |config| config.mongo.how_to_begin(),
         connect: |config, endpoint| endpoint.mongosh(config.mongo.first_user()),
         start: |services| {
             let config = services.config.mongo.config(&services.about);
@@ -79,6 +86,8 @@ pub(crate) const TABLE: &[Row] = &[
         options: cql::OPTIONS,
         protocols: &[],
         has_users: |config| config.cql.requires_authentication(),
+        weakness: |config| config.cql.weakness(),
+        first_user: |config| config.cql.how_to_begin(),
         connect: |config, endpoint| endpoint.cqlsh(config.cql.first_user()),
         start: |services| {
             let config = services.config.cql.config(&services.about);
@@ -98,6 +107,8 @@ pub(crate) const TABLE: &[Row] = &[
         options: table::OPTIONS,
         protocols: &[b"h2", b"http/1.1"],
         has_users: |config| config.table.has_own_accounts(),
+        weakness: |config| config.table.weakness(),
+        first_user: |_| None,
         connect: |config, endpoint| {
             config
                 .table
@@ -121,6 +132,9 @@ pub(crate) const TABLE: &[Row] = &[
         options: console::OPTIONS,
         protocols: &[b"http/1.1"],
         has_users: |config| config.console.admin_key().is_some(),
+        // The setting takes no short key.
+        weakness: |_| None,
+        first_user: |_| None,
         connect: |_, endpoint| endpoint.url(),
         start: |services| {
             let admin_key = services.config.console.admin_key().map(str::to_owned);

@@ -1,4 +1,6 @@
 //! Accepting connections: limits, TLS, timeouts, and one task for each connection.
+//!
+//! At the limit an idle connection gives way to a new one: see `places`.
 
 use std::io;
 use std::net::SocketAddr;
@@ -6,7 +8,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use tessera_frontend::{Activity, Connection, FrontEnd, Shutdown, Stream, Timeouts};
+use tessera_frontend::{
+    Activity, Connection, FrontEnd, LoginGate, Logins, Shutdown, Stream, Timeouts,
+};
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::JoinSet;
@@ -15,6 +19,7 @@ use tracing::{Instrument, debug, debug_span, warn};
 
 use crate::error::Error;
 use crate::front_ends::Row;
+use crate::places::Places;
 use crate::timed_stream::TimedStream;
 
 /// Connections that the kernel may hold for us while we are busy accepting others.
@@ -25,6 +30,9 @@ const ACCEPT_RETRY: Duration = Duration::from_millis(100);
 
 /// At most one line about the same trouble in this time.
 const COMPLAINT_INTERVAL: Duration = Duration::from_secs(10);
+
+/// How long a new connection waits for the place of one that was asked to end.
+const PLACE_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// An address that is ours but does not take connections yet, so that a port in use is found before
 /// the data is opened, and nobody connects before it is.
@@ -90,6 +98,9 @@ pub(crate) struct Acceptor {
     pub(crate) tls: Option<TlsAcceptor>,
     pub(crate) timeouts: Timeouts,
     pub(crate) permits: Arc<Semaphore>,
+    pub(crate) places: Arc<Places>,
+    /// Shared by all front ends.
+    pub(crate) logins: Arc<Logins>,
     pub(crate) shutdown: Shutdown,
     /// Shared by all front ends: a connection's number names it in the whole process.
     pub(crate) connection_ids: Arc<AtomicU64>,
@@ -121,6 +132,7 @@ impl Acceptor {
             }
         }
         drop(listener);
+        self.places.stop();
         while connections.join_next().await.is_some() {}
     }
 
@@ -131,49 +143,58 @@ impl Acceptor {
         connections: &mut JoinSet<()>,
         complaint: &mut Complaint,
     ) {
-        let Ok(permit) = Arc::clone(&self.permits).try_acquire_owned() else {
+        let permit = Arc::clone(&self.permits).try_acquire_owned().ok();
+        if permit.is_none() && !self.places.make_room() {
             complaint.make(|missed| {
                 warn!(
                     front_end = self.name, %peer, missed,
-                    "connection refused: max-connections are open"
+                    "connection refused: max-connections are open, and none of them is idle"
                 );
             });
             return;
-        };
+        }
         let id = self.connection_ids.fetch_add(1, Ordering::Relaxed) + 1;
         // To enter and leave it costs each request, and only those who look closely need it.
         let span = debug_span!("connection", id, front_end = self.name, %peer);
         let acceptor = Arc::clone(self);
-        connections.spawn(
-            acceptor
-                .connection(stream, peer, id, permit)
-                .instrument(span),
-        );
+        let accepted = Accepted {
+            stream,
+            peer,
+            id,
+            permit,
+        };
+        connections.spawn(acceptor.connection(accepted).instrument(span));
     }
 
-    async fn connection(
-        self: Arc<Self>,
-        stream: TcpStream,
-        peer: SocketAddr,
-        id: u64,
-        _permit: OwnedSemaphorePermit,
-    ) {
+    async fn connection(self: Arc<Self>, accepted: Accepted) {
+        let Accepted {
+            stream,
+            peer,
+            id,
+            permit,
+        } = accepted;
+        let Some(_permit) = self.permit(permit).await else {
+            return debug!("refused: no idle connection gave way in time");
+        };
         debug!("opened");
         if let Err(error) = stream.set_nodelay(true) {
             debug!(%error, "cannot turn off delayed sending");
         }
         let activity = Activity::new(id, self.timeouts);
+        let place = self.places.take(id, activity.clone());
+        let shutdown = place.shutdown.clone();
         let stream: Box<dyn Stream> = match &self.tls {
             None => Box::new(TimedStream::new(stream, activity.clone())),
-            Some(tls) => match self.handshake(tls, stream).await {
+            Some(tls) => match self.handshake(tls, stream, shutdown.clone()).await {
                 Ok(stream) => Box::new(TimedStream::new(stream, activity.clone())),
                 Err(error) => return debug!(%error, "no TLS connection"),
             },
         };
         let tls = self.tls.is_some();
-        let shutdown = self.shutdown.clone();
+        let logins = Arc::clone(&self.logins);
         let connection = Connection {
             stream,
+            gate: LoginGate::new(logins, self.name, peer.ip(), activity.clone()),
             activity,
             peer,
             id,
@@ -188,13 +209,32 @@ impl Acceptor {
         &self,
         tls: &TlsAcceptor,
         stream: TcpStream,
+        mut shutdown: Shutdown,
     ) -> io::Result<tokio_rustls::server::TlsStream<TcpStream>> {
-        let mut shutdown = self.shutdown.clone();
         tokio::select! {
             finished = tokio::time::timeout(self.timeouts.stalled, tls.accept(stream)) => finished?,
-            () = shutdown.requested() => Err(io::Error::other("the server is stopping")),
+            () = shutdown.requested() => Err(io::Error::other("it was asked to end")),
         }
     }
+
+    /// The permit of a connection, which may have to wait until another one has given way.
+    async fn permit(&self, permit: Option<OwnedSemaphorePermit>) -> Option<OwnedSemaphorePermit> {
+        if permit.is_some() {
+            return permit;
+        }
+        let waiting = Arc::clone(&self.permits).acquire_owned();
+        let waited = tokio::time::timeout(PLACE_TIMEOUT, waiting).await;
+        waited.ok()?.ok()
+    }
+}
+
+/// A connection that was just accepted.
+struct Accepted {
+    stream: TcpStream,
+    peer: SocketAddr,
+    id: u64,
+    /// None while another one is asked to give way.
+    permit: Option<OwnedSemaphorePermit>,
 }
 
 /// A peer that went away before it was accepted says nothing about the next one.
@@ -270,6 +310,8 @@ mod tests {
                 stalled: Duration::from_secs(10),
             },
             permits: Arc::new(Semaphore::new(1)),
+            places: Arc::default(),
+            logins: Arc::default(),
             shutdown: Shutdown::new(stopping),
             connection_ids: Arc::default(),
         };

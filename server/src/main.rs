@@ -15,6 +15,8 @@ mod front_ends;
 mod listener;
 mod open_files;
 mod output;
+mod places;
+mod private_files;
 mod serve;
 mod settings;
 mod signals;

@@ -10,7 +10,7 @@ use tessera_core::Store;
 use tessera_core::background::Background;
 use tessera_core::engine::Engine;
 use tessera_core::store::StoreOptions;
-use tessera_frontend::{About, Listener, Shutdown, Timeouts};
+use tessera_frontend::{About, Listener, Logins, Shutdown, Timeouts};
 use tokio::runtime::Runtime;
 use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
@@ -22,7 +22,7 @@ use crate::error::Error;
 use crate::front_ends::{self, Row, Services};
 use crate::listener::{Acceptor, Reserved};
 use crate::settings::{Config, EngineChoice, Settings};
-use crate::signals::Signals;
+use crate::signals::{Hangups, Signals};
 use crate::tls::Tls;
 use crate::{VERSION, open_files, output, storage, telemetry};
 
@@ -46,6 +46,7 @@ async fn serve(settings: &Settings, started: Instant) -> Result<(), Error> {
     let config = &settings.config;
     // What can be refused without touching the data is refused first.
     check_exposure(settings)?;
+    say_how_to_begin(config);
     let given = Tls::given(config)?;
     let reserved = reserve(config)?;
     open_files::prepare(config.max_connections * reserved.len());
@@ -84,6 +85,7 @@ async fn serve_data(
     })?;
     let background = Background::start(store.clone());
     let served = Server {
+        settings,
         config,
         store,
         started,
@@ -94,39 +96,82 @@ async fn serve_data(
     served
 }
 
-/// Refuses addresses that other machines can reach, of front ends where anyone may do anything.
+/// Refuses addresses that other machines can reach, of front ends where anyone may do anything, or
+/// where credentials could be guessed.
 fn check_exposure(settings: &Settings) -> Result<(), Error> {
     let config = &settings.config;
-    let exposed = |address: &SocketAddr| !address.ip().to_canonical().is_loopback();
-    for row in front_ends::TABLE
-        .iter()
-        .filter(|row| !(row.has_users)(config))
-    {
+    for (row, address) in exposed(config) {
         let name = row.setting.name;
-        let open = config
-            .listen
-            .iter()
-            .find(|(listener, address)| *listener == name && exposed(address));
-        if let Some((_, address)) = open {
-            return Err(Error::Settings(format!(
-                "{name} = \"{address}\" ({}) can be reached from other machines, and anyone there \
-                 could read and change everything; {}",
-                settings.origin(name),
+        let reached = format!(
+            "{name} = \"{address}\" ({}) can be reached from other machines",
+            settings.origin(name)
+        );
+        let refused = if !(row.has_users)(config) {
+            Some(format!(
+                "anyone there could read and change everything; {}",
                 advice(row, address)
-            )));
+            ))
+        } else {
+            (row.weakness)(config).map(|weakness| {
+                let local = local_advice(address);
+                format!("{weakness}; make one with openssl rand -base64 48, or {local}")
+            })
+        };
+        if let Some(why) = refused {
+            return Err(Error::Settings(format!("{reached}, and {why}")));
         }
+    }
+    let has_tls = config.tls_self_signed || config.tls_cert.is_some();
+    for (row, address) in exposed(config).filter(|_| !has_tls) {
+        warn!(
+            front_end = row.setting.name,
+            %address,
+            "passwords, keys and data travel unencrypted to other machines: set tls-cert and \
+             tls-key, or tls-self-signed"
+        );
     }
     Ok(())
 }
 
+/// The front ends that other machines can reach.
+fn exposed(config: &Config) -> impl Iterator<Item = (&'static Row, &SocketAddr)> {
+    front_ends::TABLE.iter().filter_map(|row| {
+        let (_, address) = config
+            .listen
+            .iter()
+            .find(|(name, _)| *name == row.setting.name)?;
+        let is_local = address.ip().to_canonical().is_loopback();
+        (!is_local).then_some((row, address))
+    })
+}
+
 fn advice(row: &Row, address: &SocketAddr) -> String {
-    let local = format!(
-        "listen on 127.0.0.1:{} and forward the port, for example with ssh -L",
-        address.port()
-    );
+    let local = local_advice(address);
     match row.options.iter().find(|option| option.secret) {
         Some(users) => format!("set {}, or {local}", users.name),
         None => local,
+    }
+}
+
+fn local_advice(address: &SocketAddr) -> String {
+    format!(
+        "listen on 127.0.0.1:{} and forward the port, for example with ssh -L",
+        address.port()
+    )
+}
+
+/// Where everyone must log in and the settings name nobody, says how the first one is made.
+fn say_how_to_begin(config: &Config) {
+    let is_on = |row: &Row| {
+        config
+            .listen
+            .iter()
+            .any(|(name, _)| *name == row.setting.name)
+    };
+    for row in front_ends::TABLE.iter().filter(|row| is_on(row)) {
+        if let Some(how) = (row.first_user)(config) {
+            info!(front_end = row.setting.name, "{how}");
+        }
     }
 }
 
@@ -150,6 +195,7 @@ fn reserve(config: &Config) -> Result<Vec<Reserved>, Error> {
 
 /// A server whose store is open.
 struct Server<'a> {
+    settings: &'a Settings,
     config: &'a Config,
     store: Store,
     started: Instant,
@@ -165,7 +211,8 @@ impl Server<'_> {
         let (stop, stopping) = watch::channel(false);
         let shutdown = Shutdown::new(stopping);
         // From here on a signal stops the server in order; before, it just ends the process.
-        let mut signals = Signals::install()
+        let installed = Signals::install().and_then(|signals| Ok((signals, Hangups::install()?)));
+        let (mut signals, mut hangups) = installed
             .map_err(|error| Error::Failed(format!("cannot listen for signals: {error}")))?;
 
         let mut tasks = JoinSet::new();
@@ -175,12 +222,41 @@ impl Server<'_> {
         let listeners = self.listen(reserved, tls.as_ref(), &shutdown, &mut tasks)?;
         self.announce(data.as_deref(), tls.as_ref(), &listeners);
 
-        let signal = signals.next().await;
+        let signal = loop {
+            tokio::select! {
+                signal = signals.next() => break signal,
+                () = hangups.next() => self.reload(tls.as_ref()),
+            }
+        };
         info!(signal, "stopping; a second signal stops at once");
         signals.exit_on_next();
         stop.send_replace(true);
         self.finish(tasks).await;
         Ok(())
+    }
+
+    /// Reads again what may change while the server runs. What cannot be read stays as it was.
+    fn reload(&self, tls: Option<&Tls>) {
+        let certificate = match tls.map(Tls::reload) {
+            None => "none".to_owned(),
+            Some(Ok(fingerprint)) => fingerprint,
+            Some(Err(error)) => {
+                warn!(%error, "SIGHUP: the TLS certificate stays as it was");
+                "as it was".to_owned()
+            }
+        };
+        let level = match self.settings.read_again() {
+            Ok(settings) => telemetry::set_level(settings.config.log_level),
+            Err(error) => {
+                warn!(%error, "SIGHUP: the log level stays as it was");
+                "as it was".to_owned()
+            }
+        };
+        info!(
+            certificate,
+            level,
+            "SIGHUP: reloaded the TLS certificate and the log level; other settings take a restart"
+        );
     }
 
     fn data_folder(&self) -> Result<Option<PathBuf>, Error> {
@@ -237,6 +313,7 @@ impl Server<'_> {
             about,
         };
         let connection_ids = Arc::new(AtomicU64::new(0));
+        let logins = Arc::new(Logins::default());
         for reserved in reserved {
             let acceptor = Acceptor {
                 name: reserved.row.setting.name,
@@ -247,6 +324,8 @@ impl Server<'_> {
                     stalled: self.config.read_timeout,
                 },
                 permits: Arc::new(Semaphore::new(self.config.max_connections)),
+                places: Arc::default(),
+                logins: Arc::clone(&logins),
                 shutdown: shutdown.clone(),
                 connection_ids: connection_ids.clone(),
             };

@@ -1,4 +1,4 @@
-//! The signals that stop the server.
+//! The signals that stop the server, and the one that has it read again what may change.
 
 use std::io;
 
@@ -35,6 +35,23 @@ impl Signals {
             tracing::warn!(signal, "second signal: stopping at once");
             std::process::exit(SECOND_SIGNAL_EXIT);
         });
+    }
+}
+
+/// SIGHUP, which would end the process if nobody caught it.
+pub(crate) struct Hangups(Signal);
+
+impl Hangups {
+    pub(crate) fn install() -> io::Result<Self> {
+        signal(SignalKind::hangup()).map(Self)
+    }
+
+    /// Waits for the next one.
+    pub(crate) async fn next(&mut self) {
+        if self.0.recv().await.is_none() {
+            // None will come any more.
+            std::future::pending().await
+        }
     }
 }
 

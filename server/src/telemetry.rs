@@ -2,24 +2,24 @@
 
 use std::io::{self, IsTerminal};
 use std::panic::PanicHookInfo;
+use std::sync::OnceLock;
 
-use tracing_subscriber::Layer;
 use tracing_subscriber::filter::{LevelFilter, Targets};
 use tracing_subscriber::fmt;
 use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::reload::{self, Handle};
 use tracing_subscriber::util::SubscriberInitExt;
+use tracing_subscriber::{Layer, Registry};
 
 use crate::settings::{Config, LogFormat};
+
+/// Where the level is changed while the server runs.
+static FILTER: OnceLock<Handle<Targets, Registry>> = OnceLock::new();
 
 /// Starts logging. Panics become log lines too: they happen inside a connection's span, so the line
 /// says whose they were.
 pub(crate) fn init(config: &Config) {
-    // Libraries below the chosen level only say what goes wrong; their details are not ours to
-    // explain.
-    let libraries = config.log_level.min(LevelFilter::WARN);
-    let filter = Targets::new()
-        .with_target("tessera", config.log_level)
-        .with_default(libraries);
+    let (filter, handle) = reload::Layer::new(filter(config.log_level));
     let lines = fmt::layer()
         .with_writer(io::stderr)
         .with_ansi(io::stderr().is_terminal());
@@ -31,8 +31,24 @@ pub(crate) fn init(config: &Config) {
         .with(lines.with_filter(filter))
         .try_init();
     // A second logger can only exist in tests.
-    let _already_started = started.is_err();
+    let _already_started = started.is_err() || FILTER.set(handle).is_err();
     std::panic::set_hook(Box::new(log_panic));
+}
+
+/// Logs at another level from here on; answers which one.
+pub(crate) fn set_level(level: LevelFilter) -> String {
+    let changed = FILTER.get().map(|handle| handle.reload(filter(level)));
+    match changed {
+        Some(Ok(())) => level.to_string(),
+        Some(Err(_)) | None => "as it was".to_owned(),
+    }
+}
+
+/// Libraries below the chosen level only say what goes wrong; their details are not ours to explain.
+fn filter(level: LevelFilter) -> Targets {
+    Targets::new()
+        .with_target("tessera", level)
+        .with_default(level.min(LevelFilter::WARN))
 }
 
 fn log_panic(panic: &PanicHookInfo<'_>) {

@@ -7,10 +7,13 @@ use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use arc_swap::ArcSwap;
 use rustls::ServerConfig;
 use rustls::crypto::ring;
 use rustls::pki_types::pem::{self, PemObject};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::server::{ClientHello, ResolvesServerCert};
+use rustls::sign::CertifiedKey;
 use tokio_rustls::TlsAcceptor;
 
 use crate::error::Error;
@@ -20,9 +23,22 @@ use crate::settings::Config;
 /// How the server proves who it is.
 pub(crate) struct Tls {
     config: ServerConfig,
+    current: Arc<Current>,
+    /// Where certificate and key are read from again; none if they are kept nowhere.
+    files: Option<(PathBuf, PathBuf)>,
     pub(crate) trust: Trust,
     /// SHA-256 of the certificate, as `openssl x509 -fingerprint -sha256` prints it.
     pub(crate) fingerprint: String,
+}
+
+/// The certificate that new connections are shown.
+#[derive(Debug)]
+struct Current(ArcSwap<CertifiedKey>);
+
+impl ResolvesServerCert for Current {
+    fn resolve(&self, _: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
+        Some(self.0.load_full())
+    }
 }
 
 impl Tls {
@@ -44,7 +60,8 @@ impl Tls {
             let (key, cert) = key
                 .and_then(|key| Ok((key, cert?)))
                 .map_err(cannot_generate)?;
-            return Self::new(vec![cert], key, Trust::Unkept).map_err(cannot_generate);
+            let key = certified(vec![cert], key).map_err(cannot_generate)?;
+            return Self::new(key, Trust::Unkept, None).map_err(cannot_generate);
         };
         let folder = data.join("tls");
         let (cert, key) = (folder.join("cert.pem"), folder.join("key.pem"));
@@ -67,57 +84,93 @@ impl Tls {
         TlsAcceptor::from(Arc::new(config))
     }
 
+    /// Reads certificate and key again, for connections from here on; answers the fingerprint.
+    pub(crate) fn reload(&self) -> Result<String, Error> {
+        let Some((cert, key)) = &self.files else {
+            return Ok(self.fingerprint.clone());
+        };
+        let key = read(cert, key, &self.trust)?;
+        let fingerprint = fingerprint_of(&key);
+        self.current.0.store(Arc::new(key));
+        Ok(fingerprint)
+    }
+
     fn from_files(cert: &Path, key: &Path, trust: Trust) -> Result<Self, Error> {
-        let advice = match &trust {
-            Trust::Own(_) => "delete both files to have new ones made",
-            Trust::Plain | Trust::Given | Trust::Unkept => "check tls-cert and tls-key",
-        };
-        let unusable = |path: &Path, cause: String| {
-            Error::Failed(format!(
-                "cannot serve TLS with {}: {cause}; {advice}",
-                path.display()
-            ))
-        };
-        let certs = CertificateDer::pem_file_iter(cert)
-            .and_then(Iterator::collect::<Result<Vec<_>, _>>)
-            .and_then(|certs| {
-                if certs.is_empty() {
-                    Err(pem::Error::NoItemsFound)
-                } else {
-                    Ok(certs)
-                }
-            })
-            .map_err(|error| unusable(cert, pem_problem("certificate", &error)))?;
-        let private = PrivateKeyDer::from_pem_file(key)
-            .map_err(|error| unusable(key, pem_problem("private key", &error)))?;
-        Self::new(certs, private, trust).map_err(|error| match error {
-            rustls::Error::InconsistentKeys(_) => {
-                let cause = format!("it is not the key of the certificate {}", cert.display());
-                unusable(key, cause)
-            }
-            error => unusable(cert, error.to_string()),
+        let certified = read(cert, key, &trust)?;
+        let files = Some((cert.to_owned(), key.to_owned()));
+        Self::new(certified, trust, files).map_err(|error| {
+            let cert = cert.display();
+            Error::Failed(format!("cannot serve TLS with {cert}: {error}"))
         })
     }
 
     fn new(
-        certs: Vec<CertificateDer<'static>>,
-        key: PrivateKeyDer<'static>,
+        key: CertifiedKey,
         trust: Trust,
+        files: Option<(PathBuf, PathBuf)>,
     ) -> Result<Self, rustls::Error> {
-        let fingerprint = certs
-            .first()
-            .map(|cert| fingerprint(cert))
-            .unwrap_or_default();
+        let fingerprint = fingerprint_of(&key);
+        let current = Arc::new(Current(ArcSwap::from_pointee(key)));
+        let resolver: Arc<dyn ResolvesServerCert> = Arc::clone(&current) as _;
         let config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
             .with_safe_default_protocol_versions()?
             .with_no_client_auth()
-            .with_single_cert(certs, key)?;
+            .with_cert_resolver(resolver);
         Ok(Self {
             config,
+            current,
+            files,
             trust,
             fingerprint,
         })
     }
+}
+
+/// Reads a certificate and its key, or says what is wrong with which file.
+fn read(cert: &Path, key: &Path, trust: &Trust) -> Result<CertifiedKey, Error> {
+    let advice = match trust {
+        Trust::Own(_) => "delete both files to have new ones made",
+        Trust::Plain | Trust::Given | Trust::Unkept => "check tls-cert and tls-key",
+    };
+    let unusable = |path: &Path, cause: String| {
+        Error::Failed(format!(
+            "cannot serve TLS with {}: {cause}; {advice}",
+            path.display()
+        ))
+    };
+    let certs = CertificateDer::pem_file_iter(cert)
+        .and_then(Iterator::collect::<Result<Vec<_>, _>>)
+        .and_then(|certs| {
+            if certs.is_empty() {
+                Err(pem::Error::NoItemsFound)
+            } else {
+                Ok(certs)
+            }
+        })
+        .map_err(|error| unusable(cert, pem_problem("certificate", &error)))?;
+    let private = PrivateKeyDer::from_pem_file(key)
+        .map_err(|error| unusable(key, pem_problem("private key", &error)))?;
+    certified(certs, private).map_err(|error| match error {
+        rustls::Error::InconsistentKeys(_) => {
+            let cause = format!("it is not the key of the certificate {}", cert.display());
+            unusable(key, cause)
+        }
+        error => unusable(cert, error.to_string()),
+    })
+}
+
+fn certified(
+    certs: Vec<CertificateDer<'static>>,
+    key: PrivateKeyDer<'static>,
+) -> Result<CertifiedKey, rustls::Error> {
+    CertifiedKey::from_der(certs, key, &ring::default_provider())
+}
+
+fn fingerprint_of(key: &CertifiedKey) -> String {
+    key.cert
+        .first()
+        .map(|cert| fingerprint(cert))
+        .unwrap_or_default()
 }
 
 fn pem_problem(what: &str, error: &pem::Error) -> String {

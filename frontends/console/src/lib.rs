@@ -30,7 +30,7 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
 use tessera_core::Store;
-use tessera_frontend::{About, Activity, Connection, FrontEnd};
+use tessera_frontend::{About, Activity, Connection, FrontEnd, LoginGate, guarded};
 use tokio::sync::Semaphore;
 use tracing::{Instrument, debug, info_span};
 
@@ -48,6 +48,13 @@ pub struct Console {
     surveys: Semaphore,
 }
 
+/// What every request of a connection shares.
+struct Peer {
+    activity: Activity,
+    gate: LoginGate,
+    is_local: bool,
+}
+
 impl Console {
     /// A console over `store`, showing `about`. Without an admin key it is for this machine alone.
     pub fn new(store: Store, about: About, admin_key: Option<String>) -> Self {
@@ -61,11 +68,10 @@ impl Console {
 
     async fn answer(
         &self,
-        activity: &Activity,
-        is_local: bool,
+        peer: &Peer,
         request: hyper::Request<Incoming>,
     ) -> hyper::Response<Full<Bytes>> {
-        let running = activity.begin();
+        let running = peer.activity.begin();
         let id = running.id();
         let span = info_span!("request", id = %id);
         let (head, body) = request.into_parts();
@@ -79,11 +85,17 @@ impl Console {
                         method: &head.method,
                         path: head.uri.path(),
                         headers: &head.headers,
+                        host: host(&head),
                         body: &body,
-                        is_local,
+                        is_local: peer.is_local,
+                        gate: &peer.gate,
                         parts: Vec::new(),
                     };
-                    routes::answer(call).await
+                    let answered = guarded(pin!(routes::answer(call))).await;
+                    answered.unwrap_or_else(|| {
+                        let message = "the server made a mistake, which it has logged";
+                        Reply::error(StatusCode::INTERNAL_SERVER_ERROR, message)
+                    })
                 }
             };
             debug!(
@@ -98,19 +110,34 @@ impl Console {
     }
 }
 
+/// The host that a request names. One in the address counts more than the header.
+fn host(head: &hyper::http::request::Parts) -> Option<&str> {
+    let in_address = head
+        .uri
+        .authority()
+        .map(hyper::http::uri::Authority::as_str);
+    let header = || head.headers.get(hyper::header::HOST)?.to_str().ok();
+    in_address.or_else(header)
+}
+
 impl FrontEnd for Console {
     fn serve(&self, connection: Connection) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
         Box::pin(async move {
             let Connection {
                 stream,
                 activity,
+                gate,
                 peer,
                 mut shutdown,
                 ..
             } = connection;
-            let is_local = peer.ip().to_canonical().is_loopback();
+            let peer = Peer {
+                activity,
+                gate,
+                is_local: peer.ip().to_canonical().is_loopback(),
+            };
             let service = service_fn(|request| {
-                let answer = self.answer(&activity, is_local, request);
+                let answer = self.answer(&peer, request);
                 async { Ok::<_, Infallible>(answer.await) }
             });
             let mut http = pin!(

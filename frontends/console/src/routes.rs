@@ -4,6 +4,7 @@ use hyper::header::HeaderMap;
 use hyper::{Method, StatusCode};
 use percent_encoding::percent_decode_str;
 use tessera_core::engine::BoxFuture;
+use tessera_frontend::LoginGate;
 
 use crate::reply::Reply;
 use crate::{Console, access, actions, advisor, assets, containers, databases, health, metrics};
@@ -24,9 +25,12 @@ pub(crate) struct Call<'a> {
     pub(crate) method: &'a Method,
     pub(crate) path: &'a str,
     pub(crate) headers: &'a HeaderMap,
+    /// What the client calls this server.
+    pub(crate) host: Option<&'a str>,
     pub(crate) body: &'a [u8],
     /// Whether the request comes from this machine.
     pub(crate) is_local: bool,
+    pub(crate) gate: &'a LoginGate,
     /// What stands for the parts in braces, decoded.
     pub(crate) parts: Vec<String>,
 }
@@ -68,7 +72,7 @@ pub(crate) async fn answer(mut call: Call<'_>) -> Reply {
     };
     call.parts = parts;
     if !route.is_public
-        && let Err(refusal) = access::check(&call)
+        && let Err(refusal) = access::check(&call).await
     {
         return refusal;
     }

@@ -5,7 +5,6 @@
 //! does not read, nothing more is read from it.
 
 use std::future::{Future, poll_fn};
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::Poll;
@@ -40,12 +39,13 @@ pub(crate) async fn serve(service: Arc<Service>, connection: Connection) {
     let Connection {
         stream,
         activity,
+        gate,
         peer,
         shutdown,
         tls,
         ..
     } = connection;
-    let session = Arc::new(Session::new(peer, tls));
+    let session = Arc::new(Session::new(peer, tls, gate));
     let _listed = service.clients.list(&session);
     let mut served = Served {
         events: service.events.listen(),
@@ -293,19 +293,12 @@ impl Served {
 
 /// The reply to a request, also if it panics: a mistake of ours costs one reply, not all that its
 /// connection waits for.
-///
-/// It is borrowed, because it is large and would be copied.
-async fn guarded(mut request: Pin<&mut impl Future<Output = Reply>>) -> Reply {
-    poll_fn(|context| {
-        let polled = catch_unwind(AssertUnwindSafe(|| request.as_mut().poll(context)));
-        polled.unwrap_or_else(|_| {
-            // Where it happened is in the log already.
-            tracing::error!("a request panicked");
-            let words = "The server made a mistake; its log says more";
-            Poll::Ready(CqlError::new(ErrorKind::Server, words).into())
-        })
+async fn guarded(request: Pin<&mut impl Future<Output = Reply>>) -> Reply {
+    let answered = tessera_frontend::guarded(request).await;
+    answered.unwrap_or_else(|| {
+        let words = "The server made a mistake; its log says more";
+        CqlError::new(ErrorKind::Server, words).into()
     })
-    .await
 }
 
 /// Lets a request go as far as it can without waiting.

@@ -108,7 +108,7 @@ pub(crate) async fn answer(
 async fn log_in(service: &Service, session: &Session, token: Option<&[u8]>) -> Reply {
     if service.config.requires_authentication {
         let _turn = session.turn_to_log_in().await;
-        match auth::log_in(service, token).await {
+        match auth::admit(service, &session.gate, token).await {
             Ok(user) => session.log_in(&user),
             Err(error) => return error.into(),
         }

@@ -4,6 +4,8 @@ use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use tessera_frontend::LoginGate;
+
 use crate::error::{CqlError, Result};
 use crate::wire::{Compression, Opcode, Version};
 
@@ -11,6 +13,8 @@ use crate::wire::{Compression, Opcode, Version};
 pub(crate) struct Session {
     pub(crate) peer: SocketAddr,
     pub(crate) is_encrypted: bool,
+    /// Where logins are counted.
+    pub(crate) gate: LoginGate,
     /// How many requests have come.
     requests: AtomicU64,
     state: Mutex<State>,
@@ -83,10 +87,11 @@ impl Stage {
 }
 
 impl Session {
-    pub(crate) fn new(peer: SocketAddr, is_encrypted: bool) -> Self {
+    pub(crate) fn new(peer: SocketAddr, is_encrypted: bool, gate: LoginGate) -> Self {
         Self {
             peer,
             is_encrypted,
+            gate,
             requests: AtomicU64::new(0),
             state: Mutex::default(),
             logging_in: tokio::sync::Mutex::default(),
@@ -245,7 +250,7 @@ mod tests {
 
     #[test]
     fn messages_have_their_stage() {
-        let session = Session::new("127.0.0.1:1".parse().unwrap(), false);
+        let session = crate::testing::session("127.0.0.1:1");
         let words = |opcode| session.expect(opcode).map_err(|error| error.message);
         assert_eq!(words(Opcode::Startup), Ok(()));
         assert_eq!(

@@ -25,6 +25,15 @@ use crate::wire::{
     Version,
 };
 
+/// A connection from here on which nothing was said.
+pub(crate) fn session(peer: &str) -> Session {
+    Session::new(
+        peer.parse().unwrap(),
+        false,
+        tessera_frontend::testing::gate(),
+    )
+}
+
 /// A connection over the protocol.
 pub(crate) struct Client {
     stream: DuplexStream,
@@ -151,7 +160,7 @@ impl Tester {
         let store = Store::open(engine, options).await.unwrap();
         Self {
             service: Arc::new(Service::new(store, config)),
-            session: Session::new("127.0.0.1:1".parse().unwrap(), false),
+            session: session("127.0.0.1:1"),
         }
     }
 
@@ -172,7 +181,7 @@ impl Tester {
         let store = self.service.store.clone();
         Self {
             service: Arc::new(Service::new(store, self.service.config.clone())),
-            session: Session::new("127.0.0.1:3".parse().unwrap(), false),
+            session: session("127.0.0.1:3"),
         }
     }
 
@@ -180,7 +189,7 @@ impl Tester {
     pub(crate) fn another(&self) -> Self {
         Self {
             service: Arc::clone(&self.service),
-            session: Session::new("127.0.0.1:2".parse().unwrap(), false),
+            session: session("127.0.0.1:2"),
         }
     }
 

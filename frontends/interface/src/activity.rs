@@ -7,6 +7,7 @@
 //! end that keeps reading while requests run (HTTP, CQL) must hold a [`Request`] for each of them.
 
 use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -27,7 +28,14 @@ pub struct Timeouts {
 pub struct Activity {
     connection: u64,
     timeouts: Timeouts,
-    state: Arc<Mutex<State>>,
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    state: Mutex<State>,
+    /// Whether the peer has said who it is.
+    identified: AtomicBool,
 }
 
 #[derive(Debug)]
@@ -56,11 +64,37 @@ impl Activity {
             since: Instant::now(),
             bytes: 0,
         };
+        let shared = Shared {
+            state: Mutex::new(state),
+            identified: AtomicBool::new(false),
+        };
         Self {
             connection,
             timeouts,
-            state: Arc::new(Mutex::new(state)),
+            shared: Arc::new(shared),
         }
+    }
+
+    /// Notes that the peer has said who it is, and proved it.
+    pub fn identify(&self) {
+        self.shared.identified.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether the peer has said who it is.
+    pub fn is_identified(&self) -> bool {
+        self.shared.identified.load(Ordering::Relaxed)
+    }
+
+    /// For the server: since when nothing happens here. None while requests run, and within one.
+    pub fn idle_since(&self) -> Option<Instant> {
+        let state = self.lock();
+        let is_idle = state.running == 0
+            && match state.waiting {
+                Waiting::ForRequest => true,
+                // One that has not said anything yet.
+                Waiting::ForRestOfRequest => state.bytes == 0,
+            };
+        is_idle.then_some(state.since)
     }
 
     /// Notes that a whole request has arrived. Until the returned value is dropped the peer owes
@@ -121,7 +155,10 @@ impl Activity {
     fn lock(&self) -> MutexGuard<'_, State> {
         // Every change under the lock is complete on its own, so a panic elsewhere cannot leave
         // half of one.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.shared
+            .state
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -227,6 +264,21 @@ mod tests {
         check(&activity, STALLED);
         activity.received(80 * 1024);
         check(&activity, STALLED + Duration::from_secs(10));
+    }
+
+    #[test]
+    fn idle_is_who_owes_nothing_and_asks_nothing() {
+        let activity = activity();
+        assert!(activity.idle_since().is_some());
+        activity.received(5);
+        assert_eq!(activity.idle_since(), None);
+        let running = activity.begin();
+        activity.sent();
+        assert_eq!(activity.idle_since(), None);
+        drop(running);
+        assert!(activity.idle_since().is_some());
+        activity.received(1);
+        assert_eq!(activity.idle_since(), None);
     }
 
     #[test]

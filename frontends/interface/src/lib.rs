@@ -4,6 +4,9 @@
 //! gets a byte stream and speaks. It never opens a socket, and it knows no other front end.
 
 mod activity;
+mod guarded;
+mod host;
+mod logins;
 pub mod testing;
 
 use std::future::Future;
@@ -15,6 +18,9 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::watch;
 
 pub use activity::{Activity, Request, RequestId, Timeouts};
+pub use guarded::guarded;
+pub use host::names_this_machine;
+pub use logins::{Attempt, Guessing, LoginGate, Logins};
 
 /// One protocol, as the server sees it. Adding a front end is its crate and one row in the server's
 /// table.
@@ -36,6 +42,8 @@ pub struct Connection {
     pub stream: Box<dyn Stream>,
     /// Where the front end says that a request runs, so that its peer is not taken for stalled.
     pub activity: Activity,
+    /// Where the front end says who logs in, and whether that was right.
+    pub gate: LoginGate,
     /// Who is at the other end.
     pub peer: SocketAddr,
     /// Number of this connection in this process, for logs.
@@ -46,7 +54,7 @@ pub struct Connection {
     pub shutdown: Shutdown,
 }
 
-/// Tells a connection that the server is stopping.
+/// Tells a connection to end: the server is stopping, or needs its place for another one.
 #[derive(Clone, Debug)]
 pub struct Shutdown(watch::Receiver<bool>);
 
@@ -56,12 +64,12 @@ impl Shutdown {
         Self(receiver)
     }
 
-    /// Whether the server is stopping.
+    /// Whether to end.
     pub fn is_requested(&self) -> bool {
         *self.0.borrow()
     }
 
-    /// Waits until the server stops. A vanished server counts as stopping.
+    /// Waits until it is to end. A vanished server counts as stopping.
     pub async fn requested(&mut self) {
         // An error means that the sender is gone, which is a shutdown too.
         let _sender_gone = self.0.wait_for(|stop| *stop).await.is_err();

@@ -12,7 +12,7 @@ use tessera_core::engine::Engine;
 use tessera_core::memory::MemoryEngine;
 use tessera_core::model::Model;
 use tessera_core::store::StoreOptions;
-use tessera_frontend::Shutdown;
+use tessera_frontend::{Shutdown, testing};
 use tokio::sync::watch;
 
 use crate::dispatch::{Answer, Incoming};
@@ -62,7 +62,8 @@ impl Client {
     fn of(service: Arc<Service>) -> Self {
         let (stop, stopping) = watch::channel(false);
         let peer = "127.0.0.1:1".parse().unwrap();
-        let session = Session::new(&service, (1, peer), Shutdown::new(stopping));
+        let shutdown = Shutdown::new(stopping);
+        let session = Session::new(&service, (1, peer), shutdown, testing::gate());
         Self {
             service,
             session,

@@ -36,12 +36,13 @@ pub(crate) async fn serve(service: Arc<Service>, connection: Connection) {
     let Connection {
         stream,
         activity,
+        gate,
         peer,
         id,
         shutdown,
         ..
     } = connection;
-    let session = Session::new(&service, (id, peer), shutdown.clone());
+    let session = Session::new(&service, (id, peer), shutdown.clone(), gate);
     let mut connection = Served {
         service,
         session,

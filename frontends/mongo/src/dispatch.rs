@@ -1,10 +1,7 @@
 //! From a request to its reply: find the command, check what may be checked without knowing it, run
 //! it, and complete its answer.
 
-use std::future::poll_fn;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::Ordering;
-use std::task::Poll;
 use std::time::Instant;
 
 use bson::{Document, RawDocument, RawDocumentBuf};
@@ -223,14 +220,8 @@ async fn run(
 
 /// Runs a command so that a mistake in it costs one answer and not the connection.
 async fn guarded(mut command: BoxFuture<'_, Result<Reply>>) -> Result<Reply> {
-    let outcome = poll_fn(|context| {
-        // What a command leaves half done is in its transaction, which ends with it.
-        match catch_unwind(AssertUnwindSafe(|| command.as_mut().poll(context))) {
-            Ok(polled) => polled.map(Some),
-            Err(_) => Poll::Ready(None),
-        }
-    });
-    outcome.await.unwrap_or_else(|| {
+    let outcome = tessera_frontend::guarded(command.as_mut()).await;
+    outcome.unwrap_or_else(|| {
         let message = "the command failed by a mistake of the server, which has logged it";
         Err(Failure::new(Code::INTERNAL_ERROR, message))
     })

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use bson::Document;
 use tessera_core::throughput::{Charge, Meter};
-use tessera_frontend::Shutdown;
+use tessera_frontend::{LoginGate, Shutdown};
 
 use crate::access::{self, Need};
 use crate::auth::login::{Identity, Login};
@@ -29,6 +29,8 @@ pub(crate) struct Session {
     /// How messages may be compressed.
     pub(crate) compressors: Vec<Compressor>,
     pub(crate) login: Login,
+    /// Where logins are counted.
+    pub(crate) gate: LoginGate,
     /// Where the command that runs is noted.
     pub(crate) place: Arc<Place>,
     pub(crate) shutdown: Shutdown,
@@ -56,6 +58,7 @@ impl Session {
         service: &Arc<Service>,
         (connection, peer): (u64, SocketAddr),
         shutdown: Shutdown,
+        gate: LoginGate,
     ) -> Self {
         Self {
             connection,
@@ -64,6 +67,7 @@ impl Session {
             understands_overload: false,
             compressors: Vec::new(),
             login: Login::default(),
+            gate,
             place: service.connections.open(connection, peer),
             shutdown,
             more_to_come: false,

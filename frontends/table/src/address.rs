@@ -89,7 +89,7 @@ fn unknown_account(name: &str) -> ServiceError {
         "{which} Its name stands first in the path \
          (http://host:port/account/table) or first in the host (http://account.host:port/table)."
     );
-    ServiceError::new(Code::ResourceNotFound, message)
+    Code::ResourceNotFound.because(message)
 }
 
 /// Cuts a text at the first of this byte, which is ASCII and goes. The parts of addresses are so
@@ -122,7 +122,7 @@ fn decode(text: &str) -> Result<Cow<'_, str>> {
     }
     String::from_utf8(decoded).map(Cow::Owned).map_err(|_| {
         let message = "The URL holds a percent-encoded part that is not UTF-8.";
-        ServiceError::new(Code::InvalidUri, message)
+        Code::InvalidUri.because(message)
     })
 }
 
@@ -204,11 +204,11 @@ fn quoted(rest: &mut &str) -> Option<String> {
 }
 
 fn bad_predicate(path: &str) -> ServiceError {
-    let message = format!(
-        "Bad Request - Error in query syntax: '{path}' does not name an entity. Write \
-         table(PartitionKey='…',RowKey='…'), with each quote inside a key doubled."
+    let why = format!(
+        "'{path}' does not name an entity. Write table(PartitionKey='…',RowKey='…'), with each \
+         quote inside a key doubled."
     );
-    ServiceError::new(Code::InvalidInput, message)
+    ServiceError::new(Code::InvalidInput, "Bad Request - Error in query syntax.").with_detail(why)
 }
 
 /// One parameter of a query string as it was sent.

@@ -1,6 +1,9 @@
 //! What the service answers when it refuses: one table of codes, each with its status and its
 //! words.
 //!
+//! The words are the service's own, to the letter, because clients compare them. What we know more
+//! about the case is kept apart as its detail, and stands behind them.
+//!
 //! Handlers return a [`ServiceError`]; `reply` writes it in the format that the client can read.
 
 use std::fmt::Display;
@@ -15,7 +18,10 @@ pub(crate) type Result<T> = std::result::Result<T, ServiceError>;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ServiceError {
     pub(crate) code: Code,
+    /// The service's words.
     pub(crate) message: String,
+    /// What is wrong in this case; empty if there is nothing to add.
+    pub(crate) detail: String,
     /// The operation of a batch that failed, counted from zero.
     pub(crate) operation: Option<usize>,
     /// For 429: when the next attempt may pass.
@@ -25,15 +31,23 @@ pub(crate) struct ServiceError {
 }
 
 impl ServiceError {
-    /// A refusal in words of its own.
+    /// A refusal in other words that the service has for this code.
     pub(crate) fn new(code: Code, message: impl Into<String>) -> Self {
         Self {
             code,
             message: message.into(),
+            detail: String::new(),
             operation: None,
             retry_after_ms: None,
             charge: Charge::default(),
         }
+    }
+
+    /// The same refusal with a sentence about this case.
+    #[must_use]
+    pub(crate) fn with_detail(self, detail: impl Display) -> Self {
+        let detail = detail.to_string();
+        Self { detail, ..self }
     }
 
     /// The same refusal after so much was spent.
@@ -123,7 +137,7 @@ codes! {
         "The value for one of the XML nodes is not in the correct format."
     MediaTypeNotSupported UNSUPPORTED_MEDIA_TYPE "None of the provided media types are supported."
     MissingRequiredHeader BAD_REQUEST
-        "A required HTTP header was not specified: this operation needs If-Match."
+        "An HTTP header that's mandatory for this request is not specified."
     NoAuthenticationInformation UNAUTHORIZED
         "Server failed to authenticate the request. Please refer to the information in the \
          www-authenticate header."
@@ -164,8 +178,7 @@ codes! {
 impl Code {
     /// A refusal in the service's usual words, and why.
     pub(crate) fn because(self, why: impl Display) -> ServiceError {
-        let words = self.row().2.trim_end_matches('.');
-        ServiceError::new(self, format!("{words}: {why}."))
+        ServiceError::from(self).with_detail(why)
     }
 
     /// The code as it is written in answers.

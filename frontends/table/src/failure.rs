@@ -82,6 +82,6 @@ impl From<Error> for ServiceError {
                 Code::InternalError
             }
         };
-        Self::new(code, format!("{} {error}", Self::from(code).message))
+        code.because(error)
     }
 }

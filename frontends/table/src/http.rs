@@ -1,5 +1,5 @@
 //! HTTP/1.1 and HTTP/2 on one connection: bytes become a [`Head`] and a bounded body, a `Reply`
-//! becomes bytes.
+//! becomes bytes. No body is kept of a request whose head does not allow it anything.
 
 use std::convert::Infallible;
 use std::net::IpAddr;
@@ -14,13 +14,13 @@ use hyper::service::service_fn;
 use hyper::{Method, Request, Response, Uri};
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use hyper_util::server::conn::auto;
-use tessera_frontend::{Activity, Connection, RequestId};
+use tessera_frontend::{Activity, Connection, LoginGate, RequestId, guarded};
 use tracing::{Instrument as _, debug, debug_span, warn};
 use uuid::Uuid;
 
 use crate::address::{self, Resource};
-use crate::error::{Code, Result, ServiceError};
-use crate::handlers::Service;
+use crate::error::{Code, Result};
+use crate::handlers::{Admission, Service};
 use crate::head::{Head, Query};
 use crate::tables::Mode;
 
@@ -40,6 +40,7 @@ const MAX_STREAMS: u32 = 128;
 struct Peer {
     service: Arc<Service>,
     activity: Activity,
+    gate: LoginGate,
     address: IpAddr,
     tls: bool,
 }
@@ -49,6 +50,7 @@ pub(crate) async fn serve(service: Arc<Service>, connection: Connection) {
     let Connection {
         stream,
         activity,
+        gate,
         peer,
         tls,
         mut shutdown,
@@ -57,6 +59,7 @@ pub(crate) async fn serve(service: Arc<Service>, connection: Connection) {
     let peer = Arc::new(Peer {
         service,
         activity,
+        gate,
         address: peer.ip().to_canonical(),
         tls,
     });
@@ -86,17 +89,23 @@ pub(crate) async fn serve(service: Arc<Service>, connection: Connection) {
 impl Peer {
     async fn answer(&self, request: Request<Incoming>) -> Response<Full<Bytes>> {
         let (parts, body) = request.into_parts();
-        let read = read_body(&parts.headers, body).await;
+        let uri = parts.uri;
+        let (head, resource) = self.head(parts.method, &uri, parts.headers);
+        let admission = guarded(pin!(self.service.admit(&head, resource, &self.gate))).await;
+        let admission = admission.unwrap_or_else(Admission::mistaken);
+        let keep = admission.is_granted();
+        let body = read_body(&head.headers, body, keep).await;
         // The request has arrived: from here on the client waits for us.
         let running = self.activity.begin();
         let id = request_uuid(running.id());
         // At this level only: a span costs every request more than looking up its entity does.
         let span = debug_span!("request", id = %running.id());
-        let uri = parts.uri;
         let reply = async {
-            let (head, resource) = self.head(parts.method, &uri, parts.headers);
-            let asked = resource.and_then(|resource| Ok((resource, read?)));
-            let reply = self.service.answer(&head, asked, id).await;
+            let answered = guarded(pin!(self.service.answer(&head, admission, body, id))).await;
+            let reply = match answered {
+                Some(reply) => reply,
+                None => Box::pin(self.service.mistake(&head, id)).await,
+            };
             let (Head { method, path, .. }, status) = (&head, reply.status.as_u16());
             debug!(%method, path, status, "answered");
             if reply.status.is_server_error() {
@@ -117,8 +126,8 @@ impl Peer {
         uri: &'r Uri,
         mut headers: HeaderMap,
     ) -> (Head<'r>, Result<Resource>) {
-        // HTTP/2 has the host in the URL.
-        if let (Some(authority), false) = (uri.authority(), headers.contains_key(HOST))
+        // HTTP/2 has the host in the URL. HTTP/1.1 may, and then the header does not count.
+        if let Some(authority) = uri.authority()
             && let Ok(host) = HeaderValue::from_str(authority.as_str())
         {
             headers.insert(HOST, host);
@@ -151,8 +160,12 @@ impl Peer {
     }
 }
 
-/// Reads a body within the limit.
-async fn read_body(headers: &HeaderMap, mut body: Incoming) -> Result<Bytes> {
+/// Reads a body within the limit. What is not to be kept is only taken off the wire, if the client
+/// is sending it anyway.
+async fn read_body(headers: &HeaderMap, mut body: Incoming, keep: bool) -> Result<Bytes> {
+    if body.is_end_stream() || (!keep && headers.contains_key(EXPECT)) {
+        return Ok(Bytes::new());
+    }
     let announced = usize::try_from(body.size_hint().lower()).unwrap_or(usize::MAX);
     // Who waits for leave to send has not begun.
     let bearable = if headers.contains_key(EXPECT) {
@@ -169,12 +182,11 @@ async fn read_body(headers: &HeaderMap, mut body: Incoming) -> Result<Bytes> {
         && let Some(frame) = body.frame().await
     {
         let frame = frame.map_err(|error| {
-            let message = format!("The body of the request could not be read: {error}.");
-            ServiceError::new(Code::InvalidInput, message)
+            Code::InvalidInput.because(format!("The body could not be read: {error}."))
         })?;
         if let Ok(data) = frame.into_data() {
             received += data.len();
-            if received.max(announced) <= MAX_BODY_BYTES {
+            if keep && received.max(announced) <= MAX_BODY_BYTES {
                 kept.add(data);
             }
         }

@@ -78,7 +78,14 @@ impl Reply {
         let prefix = error
             .operation
             .map_or_else(String::new, |operation| format!("{operation}:"));
-        let message = format!("{prefix}{}\nRequestId:{id}\nTime:{now}", error.message);
+        let detail = match error.detail.as_str() {
+            "" => String::new(),
+            detail => format!("\n{detail}"),
+        };
+        let message = format!(
+            "{prefix}{}\nRequestId:{id}\nTime:{now}{detail}",
+            error.message
+        );
         let code = error.code.name();
         let (content_type, body) = match form {
             ErrorForm::Json => (JSON_ERROR, json_error(code, &message)),
@@ -203,20 +210,22 @@ mod tests {
 
     #[test]
     fn refusals_have_the_same_content_in_all_forms() {
-        let mut error = ServiceError::new(Code::InvalidInput, "a < \"b\"");
+        let mut error = Code::InvalidInput.because("a < \"b\"");
         error.operation = Some(3);
-        let tail = "\nRequestId:00000000-0000-0000-0000-000000000000\
-                    \nTime:1970-01-01T00:00:00.0000000Z";
+        let start = "3:One of the request inputs is not valid.\
+                     \nRequestId:00000000-0000-0000-0000-000000000000\
+                     \nTime:1970-01-01T00:00:00.0000000Z\n";
         let (json, body) = refusal(&error, ErrorForm::Json);
         let parsed: serde_json::Value = serde_json::from_str(&body).unwrap();
         let error_body = &parsed["odata.error"];
         assert_eq!(error_body["code"], "InvalidInput");
-        assert_eq!(error_body["message"]["value"], format!("3:a < \"b\"{tail}"));
+        let value = &error_body["message"]["value"];
+        assert_eq!(*value, format!("{start}a < \"b\""));
         assert_eq!(json.headers["x-ms-error-code"], "InvalidInput");
         for form in [ErrorForm::Atom, ErrorForm::Xml] {
             let (_, body) = refusal(&error, form);
             assert!(
-                body.contains(&format!("3:a &lt; &quot;b&quot;{tail}")),
+                body.contains(&format!("{start}a &lt; &quot;b&quot;<")),
                 "{body}"
             );
         }

@@ -86,12 +86,12 @@ fn check_name(mode: Mode, name: &str) -> Result<()> {
 
 fn check_storage_name(name: &str) -> Result<()> {
     if !(3..=63).contains(&name.len()) {
-        let message = format!(
-            "The specified resource name length is not within the permissible limits: a table's \
-             name has 3 to 63 characters, and '{name}' has {}.",
+        let words = "The specified resource name length is not within the permissible limits.";
+        let why = format!(
+            "A table's name has 3 to 63 characters, and '{name}' has {}.",
             name.chars().count()
         );
-        return Err(ServiceError::new(Code::OutOfRangeInput, message));
+        return Err(ServiceError::new(Code::OutOfRangeInput, words).with_detail(why));
     }
     let starts_with_letter = name.starts_with(|first: char| first.is_ascii_alphabetic());
     let plain = name.bytes().all(|byte| byte.is_ascii_alphanumeric());
@@ -101,7 +101,7 @@ fn check_storage_name(name: &str) -> Result<()> {
     }
     if name.eq_ignore_ascii_case("tables") {
         let message = "The name 'tables' is reserved.";
-        return Err(ServiceError::new(Code::InvalidResourceName, message));
+        return Err(Code::InvalidResourceName.because(message));
     }
     Ok(())
 }
@@ -112,7 +112,7 @@ fn check_cosmos_name(name: &str) -> Result<()> {
     if name.is_empty() || too_long || name.contains(FORBIDDEN) || name.ends_with(' ') {
         let message = "A table's name has 1 to 254 characters, none of them / \\ # or ?, and does \
                        not end with a space.";
-        return Err(ServiceError::new(Code::InvalidResourceName, message));
+        return Err(Code::InvalidResourceName.because(message));
     }
     Ok(())
 }

@@ -27,6 +27,22 @@ impl CqlSettings {
         text.split(':').next()
     }
 
+    /// What is wrong with a password that others could guess.
+    pub(crate) fn weakness(&self) -> Option<String> {
+        let Secret(text) = self.users.as_ref()?;
+        value::weak_password("cql-users", text)
+    }
+
+    /// How the first user is made, if the settings name none and everyone must log in.
+    pub(crate) fn how_to_begin(&self) -> Option<&'static str> {
+        let is_needed = self.auth && self.users.is_none();
+        is_needed.then_some(
+            "everyone must log in, and cql-users names nobody: if there is no role yet, start with \
+             cql-users = \"NAME:PASSWORD\", whose role may do everything, and make others with CREATE \
+             ROLE",
+        )
+    }
+
     /// How the front end is set up.
     pub(crate) fn config(&self, about: &About) -> CqlConfig {
         let own = about.listeners.iter().find(|row| row.name == "cql");

@@ -27,6 +27,22 @@ impl MongoSettings {
         text.split(':').next()
     }
 
+    /// What is wrong with a password that others could guess.
+    pub(crate) fn weakness(&self) -> Option<String> {
+        let Secret(text) = self.users.as_ref()?;
+        value::weak_password("mongo-users", text)
+    }
+
+    /// How the first user is made, if the settings name none and everyone must log in.
+    pub(crate) fn how_to_begin(&self) -> Option<&'static str> {
+        let is_needed = self.auth && self.users.is_none();
+        is_needed.then_some(
+            "everyone must log in, and mongo-users names nobody: if there is no user yet, connect from \
+             this machine and make the first with db.getSiblingDB(\"admin\").createUser({user: \"NAME\", \
+             pwd: passwordPrompt(), roles: [\"root\"]})",
+        )
+    }
+
     /// How the front end is set up.
     pub(crate) fn config(&self, about: &About) -> MongoConfig {
         let own = about.listeners.iter().find(|row| row.name == "mongo");

@@ -13,7 +13,7 @@ const PREFIX: &str = "TESSERA_";
 const CONFIG_VARIABLE: &str = "TESSERA_CONFIG";
 
 /// What the user gave, unread.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(crate) struct Sources {
     /// Flags by setting name.
     pub(crate) flags: BTreeMap<&'static str, String>,
@@ -21,6 +21,13 @@ pub(crate) struct Sources {
     pub(crate) config_flag: Option<PathBuf>,
     /// The `TESSERA_…` part of the environment. Empty variables count as unset.
     pub(crate) environment: BTreeMap<String, OsString>,
+}
+
+impl fmt::Debug for Sources {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // They hold secrets.
+        f.write_str("Sources")
+    }
 }
 
 impl Sources {
@@ -41,6 +48,7 @@ pub(crate) struct Settings {
     pub(super) values: Vec<Value>,
     /// Variables that look like misspelt settings, with what they were probably meant to be.
     pub(crate) suspicious: Vec<(String, String)>,
+    sources: Sources,
 }
 
 /// One setting in force.
@@ -112,9 +120,15 @@ impl Settings {
             config,
             values,
             suspicious,
+            sources: sources.clone(),
         };
         resolved.check_together()?;
         Ok(resolved)
+    }
+
+    /// The settings as they are now: the file may have changed.
+    pub(crate) fn read_again(&self) -> Result<Self, Error> {
+        Self::resolve(&self.sources)
     }
 
     /// Where the value of the setting `name` came from.

@@ -25,6 +25,13 @@ impl TableSettings {
         self.accounts.is_some()
     }
 
+    /// What is wrong with a key that others could guess, or know already.
+    pub(crate) fn weakness(&self) -> Option<String> {
+        let Secret(text) = self.accounts.as_ref()?;
+        let weakness = Accounts::parse(text).ok()?.weakness()?;
+        Some(format!("{weakness} (table-accounts)"))
+    }
+
     /// How the front end is set up, for which the keys of a token issuer are read from their file.
     pub(crate) fn config(&self) -> Result<TableConfig, Error> {
         let accounts = match &self.accounts {

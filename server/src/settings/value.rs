@@ -106,9 +106,52 @@ pub(super) fn users(text: &str) -> Option<Vec<(String, String)>> {
     text.split(',').map(user).collect()
 }
 
+/// The fewest characters of a password that other machines may try.
+const MIN_PASSWORD_CHARACTERS: usize = 8;
+
+/// What is wrong with the first password in `text`, of the setting `name`, that is soon guessed.
+pub(super) fn weak_password(name: &str, text: &str) -> Option<String> {
+    users(text)?.into_iter().find_map(|(user, password)| {
+        if password.eq_ignore_ascii_case(&user) {
+            return Some(format!(
+                "the password of '{user}' in {name} is the name itself"
+            ));
+        }
+        let characters = password.chars().count();
+        (characters < MIN_PASSWORD_CHARACTERS).then(|| {
+            format!(
+                "the password of '{user}' in {name} has {characters} characters, and \
+                 {MIN_PASSWORD_CHARACTERS} are the least"
+            )
+        })
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn passwords_that_are_soon_guessed_are_named_and_never_shown() {
+        for (text, expected) in [
+            ("ada:correct-horse", None),
+            ("ada:12345678", None),
+            ("ada:1234567", Some("'ada'")),
+            ("ada:correct-horse,bob:b", Some("'bob'")),
+            ("administrator:Administrator", Some("the name itself")),
+            ("ada::::::::", Some("7 characters")),
+            ("ada:éééé", Some("4 characters")),
+            ("ada:éééééééé", None),
+        ] {
+            let weak = weak_password("mongo-users", text);
+            assert_eq!(weak.is_some(), expected.is_some(), "{text}: {weak:?}");
+            if let (Some(weak), Some(expected)) = (weak, expected) {
+                assert!(weak.contains(expected), "{weak}");
+                assert!(weak.contains("mongo-users"), "{weak}");
+                assert!(!weak.contains("1234567"), "{weak}");
+            }
+        }
+    }
 
     #[test]
     fn engines() {

@@ -11,6 +11,9 @@ fn connections_over_the_limit_are_closed_and_places_are_given_back() {
     let (mut first, mut second) = (server.connect(), server.connect());
     assert_eq!(first.ask("GET", "/health").status, 200);
     assert_eq!(second.ask("GET", "/health").status, 200);
+    // Both are in the middle of a request.
+    first.send("GET /health HTTP/1.1\r\n");
+    second.send("GET /health HTTP/1.1\r\n");
     for _ in 0..20 {
         server.connect().expect_close();
     }
@@ -20,7 +23,8 @@ fn connections_over_the_limit_are_closed_and_places_are_given_back() {
         "{}",
         server.log()
     );
-    assert_eq!(first.ask("GET", "/health").status, 200);
+    first.send("host: test\r\n\r\n");
+    assert_eq!(first.reply().unwrap().status, 200);
     drop(first);
     eventually("a free place", || {
         let mut client = server.connect();
@@ -29,7 +33,40 @@ fn connections_over_the_limit_are_closed_and_places_are_given_back() {
             .write_all(b"GET /health HTTP/1.1\r\nhost: test\r\n\r\n");
         request.is_ok() && client.reply().is_some_and(|reply| reply.status == 200)
     });
-    assert_eq!(second.ask("GET", "/health").status, 200);
+    second.send("host: test\r\n\r\n");
+    assert_eq!(second.reply().unwrap().status, 200);
+}
+
+/// Connections that said something once, or nothing, and were left alone keep nobody out.
+#[test]
+fn idle_connections_give_way_to_new_ones_and_busy_ones_do_not() {
+    let server = Server::start(&["--memory", "--max-connections", "20"]);
+    let mut busy = server.connect();
+    assert_eq!(busy.ask("GET", "/health").status, 200);
+    busy.send("GET /health HTTP/1.1\r\n");
+    let mut idle: Vec<_> = (0..19).map(|_| server.connect()).collect();
+    for client in idle.iter_mut().step_by(2) {
+        assert_eq!(client.ask("GET", "/health").status, 200);
+    }
+    std::thread::sleep(Duration::from_millis(1_500));
+    let mut fresh: Vec<_> = (0..10).map(|_| server.connect()).collect();
+    for client in &mut fresh {
+        assert_eq!(client.ask("GET", "/health").status, 200);
+    }
+    busy.send("host: test\r\n\r\n");
+    assert_eq!(busy.reply().unwrap().status, 200);
+    // Those that gave way were closed in order.
+    for client in &mut idle {
+        client.0.set_nonblocking(true).unwrap();
+    }
+    let closed = |client: &mut Client<std::net::TcpStream>| {
+        matches!(std::io::Read::read(&mut client.0, &mut [0]), Ok(0))
+    };
+    eventually("ten are closed", || {
+        idle.retain_mut(|client| !closed(client));
+        idle.len() <= 9
+    });
+    assert_eq!(idle.len(), 9);
 }
 
 #[test]

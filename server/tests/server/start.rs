@@ -2,6 +2,10 @@
 
 use std::fs;
 use std::net::TcpListener;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+
+use rustix::fs::Mode;
 
 use crate::support::{Server, outcome, tessera, text};
 
@@ -103,6 +107,150 @@ fn refuses_to_be_reachable_from_elsewhere_without_users() {
             2,
             &[&quoted, "other machines", "127.0.0.1:"],
         );
+    }
+}
+
+#[test]
+fn refuses_secrets_that_can_be_guessed_where_others_can_try() {
+    let emulator = "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/\
+                    K1SZFPTOtr/KBHBeksoGMGw==";
+    let strong = "c3Ryb25n".repeat(6);
+    let public = format!("mine:{emulator}");
+    let second = format!("mine:{strong}:{emulator}");
+    for address in [
+        "0.0.0.0:0",
+        "[::]:0",
+        "192.0.2.1:8080",
+        "[::ffff:0.0.0.0]:0",
+    ] {
+        for (front_end, setting, secret, words) in [
+            (
+                "mongo",
+                "mongo-users",
+                "ada:b",
+                "'ada' in mongo-users has 1 characters",
+            ),
+            (
+                "mongo",
+                "mongo-users",
+                "ada:correct-horse,bob:1234567",
+                "'bob' in mongo-users",
+            ),
+            (
+                "cql",
+                "cql-users",
+                "administrator:administrator",
+                "is the name itself",
+            ),
+            (
+                "cql",
+                "cql-users",
+                "ada:1234567",
+                "'ada' in cql-users has 7 characters",
+            ),
+            ("table", "table-accounts", "mine:AA==", "'mine' has 1 bytes"),
+            ("table", "table-accounts", &public, "everybody knows"),
+            ("table", "table-accounts", &second, "everybody knows"),
+        ] {
+            let (listen, set) = (format!("--{front_end}"), format!("--{setting}"));
+            let quoted = format!("{front_end} = \"{address}\" (flag --{front_end})");
+            let parts = [
+                &quoted,
+                words,
+                setting,
+                "openssl rand -base64",
+                "127.0.0.1:",
+            ];
+            check_refusal(&[&listen, address, &set, secret], 2, &parts);
+        }
+    }
+}
+
+#[test]
+fn weak_secrets_stay_possible_on_this_machine_and_beginnings_are_explained() {
+    let server = Server::start(&["--memory", "--mongo-auth", "--cql-auth"]);
+    let log = server.log();
+    assert!(
+        log.contains("createUser") && log.contains("CREATE ROLE"),
+        "{log}"
+    );
+    assert!(!log.contains("unencrypted"), "{log}");
+    let weak = ["--memory", "--mongo-users", "a:b", "--cql-users", "a:a"];
+    let server = Server::start(&weak);
+    assert!(!server.log().contains("createUser"), "{}", server.log());
+}
+
+#[test]
+fn credentials_without_tls_beyond_this_machine_are_warned_of() {
+    let check = |more: &[&str], expected: bool| {
+        let mut arguments = vec!["serve", "--mongo-users", "ada:correct-horse"];
+        arguments.extend(["--console", "off", "--cql", "off", "--table", "off"]);
+        // It ends there, after what is looked at first.
+        arguments.extend(["--data", "/dev/null/data"]);
+        let (code, _, log) = outcome(tessera(&arguments).args(more));
+        assert_eq!(code, 1, "{log}");
+        assert_eq!(log.contains("unencrypted"), expected, "{more:?}: {log}");
+    };
+    for address in ["0.0.0.0:0", "[::]:0"] {
+        check(&["--mongo", address], true);
+        check(&["--mongo", address, "--tls-self-signed"], false);
+    }
+    check(&["--mongo", "127.0.0.1:0"], false);
+    check(&["--mongo", "[::ffff:127.0.0.1]:0"], false);
+}
+
+/// Everything below a folder that others than its owner may use, itself included.
+fn open_to_others(folder: &Path) -> Vec<String> {
+    let mut found = Vec::new();
+    let mut rest = vec![folder.to_owned()];
+    while let Some(path) = rest.pop() {
+        let metadata = path.symlink_metadata().unwrap();
+        if metadata.permissions().mode() & 0o077 != 0 {
+            found.push(format!(
+                "{:o} {}",
+                metadata.permissions().mode(),
+                path.display()
+            ));
+        }
+        if metadata.is_dir() {
+            rest.extend(
+                fs::read_dir(path)
+                    .unwrap()
+                    .map(|entry| entry.unwrap().path()),
+            );
+        }
+    }
+    found
+}
+
+#[test]
+fn what_is_written_is_for_its_owner_alone_whatever_the_umask() {
+    for umask in [0o022, 0o000] {
+        // Of this whole process; nothing else here depends on it.
+        rustix::process::umask(Mode::from_raw_mode(umask));
+        let folder = tempfile::tempdir().unwrap();
+        let server = Server::start_in(folder, &["--tls-self-signed"]);
+        let data = server.data();
+        let backup = server.folder.path().join("backups/first");
+        let arguments = ["backup", "--data", text(&data), text(&backup)];
+        let (code, _, errors) = outcome(&mut tessera(&arguments));
+        assert_eq!(code, 0, "{errors}");
+        let copy = server.folder.path().join("copy");
+        let arguments = ["copy", "--from", text(&data), "--to", text(&copy)];
+        let (code, _, errors) = outcome(&mut tessera(&arguments));
+        assert_eq!(code, 0, "{errors}");
+        for folder in [&data, &backup, &copy] {
+            assert_eq!(open_to_others(folder), Vec::<String>::new());
+        }
+        let (_, folder) = server.stop();
+        // As an earlier release left it.
+        for path in [&data, &data.join("rocks"), &data.join("rocks/CURRENT")] {
+            let mode = fs::metadata(path).unwrap().permissions().mode();
+            let wide = fs::Permissions::from_mode(mode | 0o055);
+            fs::set_permissions(path, wide).unwrap();
+        }
+        let server = Server::start_in(folder, &["--tls-self-signed"]);
+        assert_eq!(open_to_others(&server.data()), Vec::<String>::new());
     }
 }
 

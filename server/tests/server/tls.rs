@@ -12,7 +12,7 @@ use rustls::pki_types::pem::PemObject;
 use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
 use tempfile::TempDir;
 
-use crate::support::{Client, Server, connect, outcome, tessera, text};
+use crate::support::{Client, Server, connect, eventually, outcome, tessera, text};
 
 type TlsClient = Client<StreamOwned<ClientConnection, TcpStream>>;
 
@@ -40,6 +40,52 @@ fn make_pair(folder: &TempDir, name: &str) -> (PathBuf, PathBuf) {
     fs::write(&cert, made.cert.pem()).unwrap();
     fs::write(&key, made.signing_key.serialize_pem()).unwrap();
     (cert, key)
+}
+
+#[test]
+fn a_hangup_reloads_the_certificate_and_the_log_level_and_ends_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let (cert, key) = make_pair(&folder, "a");
+    let (next_cert, next_key) = make_pair(&folder, "b");
+    let settings = folder.path().join("settings.toml");
+    fs::write(&settings, "log-level = \"info\"\n").unwrap();
+    let server = Server::start(&[
+        "--memory",
+        "--config",
+        text(&settings),
+        "--tls-cert",
+        text(&cert),
+        "--tls-key",
+        text(&key),
+    ]);
+    let mut before = client(&server, &cert, "localhost");
+    assert_eq!(before.ask("GET", "/health").status, 200);
+    let hangup = |times: usize| {
+        server.signal(rustix::process::Signal::HUP);
+        eventually("a line about it", || {
+            server.log().matches("SIGHUP: reloaded").count() == times
+        });
+    };
+    // A key that does not belong to the certificate changes nothing.
+    fs::copy(&next_key, &key).unwrap();
+    hangup(1);
+    assert!(server.log().contains("stays as it was"), "{}", server.log());
+    assert_eq!(
+        client(&server, &cert, "localhost")
+            .ask("GET", "/health")
+            .status,
+        200
+    );
+
+    fs::copy(&next_cert, &cert).unwrap();
+    fs::write(&settings, "log-level = \"debug\"\n").unwrap();
+    hangup(2);
+    let mut after = client(&server, &next_cert, "localhost");
+    assert_eq!(after.ask("GET", "/health").status, 200);
+    assert!(server.log().contains("DEBUG"), "{}", server.log());
+    // Open connections go on.
+    assert_eq!(before.ask("GET", "/health").status, 200);
+    assert_eq!(server.stop().0, Some(0));
 }
 
 #[test]

@@ -2,6 +2,7 @@
 //!
 //! If nobody is asked who they are, everybody may do everything.
 
+mod admission;
 mod authenticator;
 mod list;
 mod login;
@@ -21,7 +22,10 @@ mod roles;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use login::{log_in, warn_if_nobody_can};
+pub(crate) use admission::admit;
+#[cfg(test)]
+pub(crate) use login::log_in;
+pub(crate) use login::warn_if_nobody_can;
 pub(crate) use manage::{Manager, grant_to_creator, revoke_from_all, run};
 pub(crate) use need::{Need, of_plan};
 pub(crate) use redact::without_password;

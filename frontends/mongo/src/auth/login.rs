@@ -125,6 +125,12 @@ impl Login {
         }
     }
 
+    /// Who the client is about to prove to be.
+    pub(crate) fn claimed(&self) -> Option<String> {
+        let pending = self.pending.as_ref();
+        pending.map(|pending| pending.name.to_string())
+    }
+
     async fn identify(&mut self, service: &Service, name: Name, client: IpAddr) -> Result<()> {
         let identity = Identity::read(service, name, client).await?;
         self.identity = Some(identity.ok_or_else(failed)?);

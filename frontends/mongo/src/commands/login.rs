@@ -1,6 +1,7 @@
 //! Logging in and out.
 
 use bson::{Bson, Document, doc};
+use tessera_frontend::Guessing;
 use tessera_mongo_language::error::Code;
 
 use crate::access::Access;
@@ -72,10 +73,23 @@ const PROCEED: &[Field] = &[required("conversationId", NUMBER), required("payloa
 
 async fn proceed(service: &Service, session: &mut Session, request: &Request<'_>) -> Result<Reply> {
     Fields::of(request, PROCEED)?;
-    let reply = session
-        .login
-        .proceed(service, request.body, session.peer.ip())
-        .await?;
+    let user = session.login.claimed().unwrap_or_default();
+    let Some(attempt) = session.gate.admit(Guessing::Password, &user).await else {
+        session.login.end();
+        return Err(Failure::new(
+            Code::AUTHENTICATION_FAILED,
+            "Authentication failed.",
+        ));
+    };
+    let client = session.peer.ip();
+    let reply = session.login.proceed(service, request.body, client).await;
+    match &reply {
+        Err(failure) if failure.code() == Code::AUTHENTICATION_FAILED => attempt.failed(),
+        Ok(_) if session.login.identity.is_some() => attempt.succeeded(),
+        // Not ended, or not the client's fault.
+        Ok(_) | Err(_) => drop(attempt),
+    }
+    let reply = reply?;
     let user = session.login.identity.as_ref();
     session
         .place

@@ -1,6 +1,7 @@
 //! A front end on the memory engine, and a client that speaks its protocol.
 
 use std::collections::HashMap;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -10,7 +11,9 @@ use tessera_core::Store;
 use tessera_core::memory::MemoryEngine;
 use tessera_core::model::Model;
 use tessera_core::store::StoreOptions;
-use tessera_frontend::{Activity, Connection, FrontEnd as _, Shutdown, Timeouts};
+use tessera_frontend::{
+    Activity, Connection, FrontEnd as _, LoginGate, Logins, Shutdown, Timeouts,
+};
 use tessera_mongo::{API, Mongo, MongoConfig, MongoModel, User};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, DuplexStream, duplex};
 use tokio::sync::watch;
@@ -33,6 +36,7 @@ pub(crate) struct Service {
     pub(crate) store: Store,
     stop: Arc<watch::Sender<bool>>,
     connections: Arc<AtomicU64>,
+    logins: Arc<Logins>,
 }
 
 impl Service {
@@ -54,6 +58,7 @@ impl Service {
             store,
             stop: Arc::new(watch::channel(false).0),
             connections: Arc::default(),
+            logins: Arc::default(),
         }
     }
 
@@ -95,10 +100,14 @@ impl Service {
             stalled: Duration::from_secs(10),
         };
         let id = self.connections.fetch_add(1, Ordering::Relaxed) + 1;
+        let activity = Activity::new(id, timeouts);
+        let peer: SocketAddr = peer.parse().unwrap();
+        let logins = Arc::clone(&self.logins);
         let connection = Connection {
             stream: Box::new(server),
-            activity: Activity::new(id, timeouts),
-            peer: peer.parse().unwrap(),
+            gate: LoginGate::new(logins, "mongo", peer.ip(), activity.clone()),
+            activity,
+            peer,
             id,
             tls: false,
             shutdown: Shutdown::new(self.stop.subscribe()),

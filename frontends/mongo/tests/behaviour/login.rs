@@ -255,3 +255,26 @@ async fn other_mechanisms_are_not_offered() {
     let malformed = doc! { "saslStart": 1, "mechanism": SHA_256, "payload": binary("nonsense") };
     assert_eq!(client.code(malformed).await, 18);
 }
+
+#[tokio::test]
+async fn guesses_are_held_up_and_others_hardly() {
+    let service = Service::guarded().await;
+    let wrong = ("root", "wrong");
+    for (guess, mechanism) in [SHA_1, SHA_256].into_iter().cycle().take(12).enumerate() {
+        // Each on a connection of its own, and each second one after a hello.
+        let mut client = service.connect_from(&format!("10.0.0.1:{}", 5_000 + guess));
+        let failed = log_in(&mut client, mechanism, "admin", wrong).await;
+        assert_eq!(failed, Err(18), "guess {guess}");
+    }
+    let began = std::time::Instant::now();
+    let mut client = service.connect_from("10.0.0.1:6000");
+    assert_eq!(log_in(&mut client, SHA_256, "admin", wrong).await, Err(18));
+    let held_up = began.elapsed();
+    assert!(held_up.as_millis() >= 400, "{held_up:?}");
+    let began = std::time::Instant::now();
+    let mut owner = service.connect_from("10.0.0.2:5000");
+    let right = ("root", "secret");
+    assert_eq!(log_in(&mut owner, SHA_256, "admin", right).await, Ok(()));
+    let bound = std::time::Duration::from_secs(2) + held_up;
+    assert!(began.elapsed() < bound, "{:?}", began.elapsed());
+}

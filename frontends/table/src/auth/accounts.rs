@@ -14,6 +14,8 @@ pub const EMULATOR_KEY: &str =
 
 const NAME_LENGTH_MAX: usize = 63;
 const KEYS_MAX: usize = 2;
+/// A shorter key could be guessed; the service's own have 64 bytes.
+const KEY_BYTES_MIN: usize = 32;
 
 /// All accounts, by name. They are few: comparing names finds one sooner than hashing them does.
 #[derive(Clone)]
@@ -24,8 +26,12 @@ pub struct Accounts(BTreeMap<String, Account>);
 pub(super) struct Account {
     pub(super) name: String,
     keys: Vec<Key>,
-    /// Signed by the key that everybody knows, so that its signatures protect nothing.
+    /// The bytes of the shortest key.
+    shortest_key: usize,
+    /// Signed by the key that everybody knows alone, as clients of emulators do.
     pub(super) is_emulator: bool,
+    /// One of its keys is the one that everybody knows, so that its signatures protect nothing.
+    pub(super) is_public: bool,
 }
 
 impl Accounts {
@@ -34,7 +40,9 @@ impl Accounts {
         let account = Account {
             name: EMULATOR_NAME.to_owned(),
             keys: Key::parse(EMULATOR_KEY).into_iter().collect(),
+            shortest_key: KEY_BYTES_MIN,
             is_emulator: true,
+            is_public: true,
         };
         Self(BTreeMap::from([(EMULATOR_NAME.to_owned(), account)]))
     }
@@ -53,6 +61,25 @@ impl Accounts {
             };
         }
         Ok(Self(accounts))
+    }
+
+    /// What is wrong with the first key that others could guess or know already, if there is one.
+    pub fn weakness(&self) -> Option<String> {
+        self.0.values().find_map(|account| {
+            let name = &account.name;
+            if account.is_public {
+                return Some(format!(
+                    "the account '{name}' has the key of the emulators, which everybody knows"
+                ));
+            }
+            let short = account.shortest_key < KEY_BYTES_MIN;
+            short.then(|| {
+                format!(
+                    "a key of the account '{name}' has {} bytes, and {KEY_BYTES_MIN} are the least",
+                    account.shortest_key
+                )
+            })
+        })
     }
 
     /// The account of this name, or whose second location has this name.
@@ -87,7 +114,9 @@ impl Account {
         Ok(Self {
             name: name.to_owned(),
             keys,
+            shortest_key: texts.iter().map(|text| key_bytes(text)).min().unwrap_or(0),
             is_emulator: texts.iter().all(|text| *text == EMULATOR_KEY),
+            is_public: texts.contains(&EMULATOR_KEY),
         })
     }
 
@@ -96,6 +125,11 @@ impl Account {
         let mut keys = self.keys.iter();
         keys.any(|key| key.verifies(text, signature))
     }
+}
+
+/// How many bytes a key in base64 has.
+fn key_bytes(text: &str) -> usize {
+    text.trim_end_matches('=').len() * 3 / 4
 }
 
 fn is_name(name: &str) -> bool {
@@ -167,7 +201,40 @@ mod tests {
         assert!(accounts.find(EMULATOR_NAME).unwrap().is_emulator);
         for (setting, expected) in [("other:{}", true), ("other:AAAA:{}", false)] {
             let accounts = Accounts::parse(&setting.replace("{}", EMULATOR_KEY)).unwrap();
-            assert_eq!(accounts.find("other").unwrap().is_emulator, expected);
+            let account = accounts.find("other").unwrap();
+            assert_eq!(account.is_emulator, expected);
+            assert!(account.is_public);
         }
+    }
+
+    #[test]
+    fn keys_that_could_be_guessed_are_named_and_never_shown() {
+        let strong = "c3Ryb25n".repeat(6);
+        let check = |setting: &str, expected: Option<&str>| {
+            let weakness = Accounts::parse(setting).unwrap().weakness();
+            match (&weakness, expected) {
+                (None, None) => {}
+                (Some(weakness), Some(expected)) => {
+                    assert!(weakness.contains(expected), "{weakness}");
+                    assert!(!weakness.contains("AAAA") && !weakness.contains("Eby8"));
+                }
+                _ => panic!("{setting}: {weakness:?}"),
+            }
+        };
+        check(&format!("one:{strong}"), None);
+        check(&format!("one:{strong},two:{strong}:{strong}"), None);
+        check(&format!("one:{}A=", "A".repeat(42)), None);
+        check(&format!("one:{}==", "A".repeat(42)), Some("31 bytes"));
+        check("one:AA==", Some("'one' has 1 bytes"));
+        check(&format!("one:{strong}:AAAA"), Some("'one' has 3 bytes"));
+        check(&format!("one:{strong},two:AAAA"), Some("'two'"));
+        for name in ["devstoreaccount1", "mine", "x"] {
+            check(&format!("{name}:{EMULATOR_KEY}"), Some("emulators"));
+            check(
+                &format!("{name}:{strong}:{EMULATOR_KEY}"),
+                Some("emulators"),
+            );
+        }
+        assert!(Accounts::emulator().weakness().is_some());
     }
 }

@@ -141,7 +141,7 @@ pub(super) fn not_configured() -> ServiceError {
 
 fn refused(detail: &str) -> ServiceError {
     let words = ServiceError::from(Code::NoAuthenticationInformation).message;
-    ServiceError::new(Code::InvalidAuthenticationInfo, format!("{words} {detail}"))
+    ServiceError::new(Code::InvalidAuthenticationInfo, words).with_detail(detail)
 }
 
 /// Lifetime and audience are checked here, against the time that is passed in.
@@ -312,7 +312,7 @@ PIHbnBwkhyXTpNKdK5d81B/VokahRANCAARiXoRAZYs2eC5KihiIUFyqBzkDlbmS
         let result = bearer.verify(token, "devstoreaccount1", at(NOW));
         result.map_err(|error| {
             assert_eq!(error.code, Code::InvalidAuthenticationInfo);
-            error.message
+            error.detail
         })
     }
 
@@ -464,7 +464,7 @@ PIHbnBwkhyXTpNKdK5d81B/VokahRANCAARiXoRAZYs2eC5KihiIUFyqBzkDlbmS
         );
         let error = authenticate(&authenticator, &head, at(NOW)).unwrap_err();
         assert_eq!(error.code, Code::AuthenticationFailed);
-        assert!(error.message.contains("HTTP"), "{}", error.message);
+        assert!(error.detail.contains("HTTP"), "{}", error.detail);
         head.tls = true;
         let claim = authenticate(&authenticator, &head, at(NOW)).unwrap();
         let grant = claim.grant(None, &head, at(NOW)).unwrap();

@@ -176,9 +176,7 @@ fn entity_permissions(action: Action<'_>) -> Option<&'static str> {
 }
 
 fn outside(what: &str) -> ServiceError {
-    let code = Code::AuthorizationFailure;
-    let words = ServiceError::from(code).message;
-    ServiceError::new(code, format!("{words} It is about {what}."))
+    Code::AuthorizationFailure.because(format!("It is about {what}."))
 }
 
 /// A set of lowercase letters, which is how signatures list permissions and resource types.

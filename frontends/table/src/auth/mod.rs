@@ -52,6 +52,12 @@ impl Authenticator {
         self.accounts.find(name).map(|account| &*account.name)
     }
 
+    /// Whether everybody knows a key of this account.
+    pub(crate) fn is_public(&self, name: &str) -> bool {
+        let account = self.accounts.find(name);
+        account.is_some_and(|account| account.is_public)
+    }
+
     /// The value of the `WWW-Authenticate` header that belongs to every answer with status 401.
     pub(crate) fn challenge(&self) -> &str {
         &self.challenge
@@ -80,11 +86,8 @@ pub(crate) fn authenticate<'h>(
     now: SystemTime,
 ) -> Result<Claim<'h>> {
     let account = authenticator.accounts.find(head.account).ok_or_else(|| {
-        let message = format!(
-            "The specified resource does not exist: this server has no account '{}'.",
-            head.account
-        );
-        ServiceError::new(Code::ResourceNotFound, message)
+        let why = format!("This server has no account '{}'.", head.account);
+        Code::ResourceNotFound.because(why)
     })?;
     let signed_address = head.query.get("sig").is_some();
     if !head.headers.contains_key(AUTHORIZATION) {
@@ -177,8 +180,7 @@ fn after_account<'r>(head: &Head<'r>) -> &'r str {
 
 /// A refusal of credentials that says why, as the service does: nothing of it is secret.
 fn failed(detail: impl Display) -> ServiceError {
-    let words = ServiceError::from(Code::AuthenticationFailed).message;
-    ServiceError::new(Code::AuthenticationFailed, format!("{words} {detail}"))
+    Code::AuthenticationFailed.because(detail)
 }
 
 #[cfg(test)]
@@ -269,11 +271,7 @@ mod tests {
         let error = authenticate(&authenticator, &head, at(NOW)).unwrap_err();
         assert_eq!(error.code, Code::InvalidAuthenticationInfo);
         assert_eq!(error.status(), hyper::StatusCode::UNAUTHORIZED);
-        assert!(
-            error.message.contains("table-bearer-issuer"),
-            "{}",
-            error.message
-        );
+        assert!(error.detail.contains("table-bearer-issuer"), "{error:?}");
         let challenge = authenticator.challenge();
         assert!(
             challenge.starts_with("Bearer authorization_uri=https://"),

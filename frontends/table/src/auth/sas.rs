@@ -366,8 +366,9 @@ mod tests {
 
     fn refused(result: Result<Grant>, code: Code, words: &str) {
         let error = result.unwrap_err();
-        assert_eq!(error.code, code, "{}", error.message);
-        assert!(error.message.contains(words), "{}", error.message);
+        assert_eq!(error.code, code, "{error:?}");
+        let all = format!("{} {}", error.message, error.detail);
+        assert!(all.contains(words), "{all}");
     }
 
     #[test]
@@ -444,7 +445,7 @@ mod tests {
             let head = request(&query.replace(from, to));
             let error = verify(&head).unwrap_err();
             assert_eq!(error.code, Code::AuthenticationFailed, "{from} {to}");
-            error.message
+            error.detail
         };
         let message = check(TABLE, "sp=raud", "sp=r");
         let signed = "String to sign used was 'r\n\n2026-11-17T00:00:00Z\n\
@@ -572,7 +573,7 @@ mod tests {
         assert_eq!(one_of(None, field), Ok(field));
         assert_eq!(one_of::<&str>(None, None), Ok(None));
         let error = one_of(field, field).unwrap_err();
-        assert!(error.message.contains("but not both"), "{}", error.message);
+        assert!(error.detail.contains("but not both"), "{}", error.detail);
 
         let head = request(TABLE);
         let mut sas = verify(&head).unwrap();

@@ -275,7 +275,7 @@ mod tests {
         let refused = |changed: &Head<'_>, scheme| {
             let error = check(scheme, changed, row.3, "2026-11-16T01:44:09Z").unwrap_err();
             assert_eq!(error.code, Code::AuthenticationFailed);
-            error.message
+            error.detail
         };
         let original = captured(*row);
         refused(&original, Scheme::Lite);
@@ -383,7 +383,7 @@ mod tests {
                 (Ok(()), None) => {}
                 (Err(error), Some(words)) => {
                     assert_eq!(error.code, Code::AuthenticationFailed);
-                    assert!(error.message.contains(words), "{}", error.message);
+                    assert!(error.detail.contains(words), "{}", error.detail);
                 }
                 (result, _) => panic!("{now}: {result:?}"),
             }
@@ -418,7 +418,7 @@ mod tests {
         let accounts = Accounts::parse("devstoreaccount1:SmVmZQ==").unwrap();
         let account = accounts.find("devstoreaccount1").unwrap();
         let error = check_date(None, account, at("2026-11-16T01:44:09Z")).unwrap_err();
-        assert!(error.message.contains("neither"), "{}", error.message);
+        assert!(error.detail.contains("neither"), "{}", error.detail);
     }
 
     #[test]

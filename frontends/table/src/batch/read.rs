@@ -3,6 +3,8 @@
 //! A batch holds either one change set, which is a multipart body of its own, or one query
 //! operation alone.
 
+use std::fmt::Display;
+
 use bytes::Bytes;
 use hyper::Method;
 use hyper::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
@@ -61,7 +63,10 @@ fn read_changes(entries: &[Bytes]) -> Result<Vec<Part>> {
     if entries.len() > OPERATIONS_MAX {
         return Err(ServiceError {
             operation: Some(OPERATIONS_MAX - 1),
-            ..invalid("The batch request operation exceeds the maximum 100 changes per change set.")
+            ..ServiceError::new(
+                Code::InvalidInput,
+                "The batch request operation exceeds the maximum 100 changes per change set.",
+            )
         });
     }
     let changes = entries.iter().enumerate().map(|(index, entry)| {
@@ -258,8 +263,8 @@ fn without_break(line: &[u8]) -> &[u8] {
     line.strip_suffix(b"\r").unwrap_or(line)
 }
 
-fn invalid(message: impl Into<String>) -> ServiceError {
-    ServiceError::new(Code::InvalidInput, message)
+fn invalid(why: impl Display) -> ServiceError {
+    Code::InvalidInput.because(why)
 }
 
 #[cfg(test)]

@@ -128,8 +128,8 @@ impl<'a> Members<'a> {
 
 /// What the service says of a body that it cannot read, and why.
 pub(super) fn unreadable(why: impl Display) -> ServiceError {
-    let message = format!("An error occurred while processing this request: {why}.");
-    ServiceError::new(Code::InvalidInput, message)
+    let words = "An error occurred while processing this request.";
+    ServiceError::new(Code::InvalidInput, words).with_detail(why)
 }
 
 fn key(name: &str, edm: Option<EdmType>, value: Raw<'_>) -> Result<Option<String>> {

@@ -105,21 +105,17 @@ impl Limits {
 
     fn check_key(&self, name: &str, key: &str, bytes_max: usize) -> Result<()> {
         if (self.key_bytes)(key) > bytes_max {
-            return Err(ServiceError::new(
-                Code::PropertyValueTooLarge,
-                format!("The {name} exceeds the maximum allowed size ({bytes_max} bytes)."),
-            ));
+            let why = format!("The {name} may have {bytes_max} bytes.");
+            return Err(Code::PropertyValueTooLarge.because(why));
         }
         let forbidden = |char: char| matches!(char, '/' | '\\' | '#' | '?') || char.is_control();
         if key.contains(forbidden) {
-            return Err(ServiceError::new(
-                Code::OutOfRangeInput,
-                format!(
-                    "The '{name}' parameter of value '{}' is out of range: a key cannot have / \\ \
-                     # ? and control characters.",
-                    key.escape_debug()
-                ),
-            ));
+            let words = format!(
+                "The '{name}' parameter of value '{}' is out of range.",
+                key.escape_debug()
+            );
+            let why = "A key cannot have / \\ # ? and control characters.";
+            return Err(ServiceError::new(Code::OutOfRangeInput, words).with_detail(why));
         }
         Ok(())
     }

@@ -31,14 +31,11 @@ impl Mistake<'_> {
             .char_indices()
             .take_while(|(index, _)| *index < before)
             .count();
-        let mut error = ServiceError::from(Code::InvalidInput);
-        let place = format!(
-            " The filter at character {}: {}.",
+        Code::InvalidInput.because(format!(
+            "The filter at character {}: {}.",
             characters + 1,
             self.what
-        );
-        error.message.push_str(&place);
-        error
+        ))
     }
 }
 

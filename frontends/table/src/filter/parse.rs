@@ -24,7 +24,7 @@ use super::expression::{Comparator, Comparison, Expression};
 use super::literal::{self, begins_name, continues_name};
 use super::mistake::{Mistake, Parsed, refuse};
 use crate::entity::Value;
-use crate::error::{Code, Result, ServiceError};
+use crate::error::{Code, Result};
 
 const LENGTH_LIMIT: usize = 32 * 1024;
 const DEPTH_LIMIT: usize = 200;
@@ -32,10 +32,8 @@ const DEPTH_LIMIT: usize = 200;
 /// Reads a filter; none if the text is blank.
 pub(crate) fn parse(text: &str) -> Result<Option<Expression>> {
     if text.len() > LENGTH_LIMIT {
-        let mut error = ServiceError::from(Code::InvalidInput);
-        let limit = format!(" The filter is longer than {LENGTH_LIMIT} bytes.");
-        error.message.push_str(&limit);
-        return Err(error);
+        let why = format!("The filter is longer than {LENGTH_LIMIT} bytes.");
+        return Err(Code::InvalidInput.because(why));
     }
     if text.trim().is_empty() {
         return Ok(None);
@@ -248,13 +246,9 @@ mod tests {
     fn check_mistake(text: &str, at: usize, what: &str) {
         let error = parse(text).expect_err(text);
         assert_eq!(error.code, Code::InvalidInput, "{text}");
-        let expected =
-            format!("One of the request inputs is not valid. The filter at character {at}: {what}");
-        assert!(
-            error.message.starts_with(&expected),
-            "{text}: {}",
-            error.message
-        );
+        assert_eq!(error.message, "One of the request inputs is not valid.");
+        let expected = format!("The filter at character {at}: {what}");
+        assert!(error.detail.starts_with(&expected), "{text}: {error:?}");
     }
 
     #[test]
@@ -401,7 +395,7 @@ mod tests {
         for write in [&nested as &dyn Fn(usize) -> String, &negated] {
             assert!(parse(write(DEPTH_LIMIT)).is_ok());
             let error = parse(write(DEPTH_LIMIT + 1)).unwrap_err();
-            assert!(error.message.contains("the nesting is too deep"));
+            assert!(error.detail.contains("the nesting is too deep"));
         }
         let chain = "a or ".repeat(LENGTH_LIMIT / 5);
         assert!(parse(format!("{chain}a")).is_ok());

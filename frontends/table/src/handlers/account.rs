@@ -90,6 +90,13 @@ pub(super) async fn add_cors_headers(service: &Service, head: &Head<'_>, headers
     }
 }
 
+/// Whether the account's rules let pages of this origin make such requests.
+pub(super) async fn permits(service: &Service, head: &Head<'_>, origin: &str) -> Result<bool> {
+    let properties = properties(service, head.account).await?;
+    let method = head.method.as_str();
+    Ok(service::permits(&properties.cors, origin, method))
+}
+
 async fn properties(service: &Service, account: &str) -> Result<ServiceProperties> {
     let record = service.store.database(API, account).await?;
     Ok(ServiceProperties::read(record.as_deref())?)

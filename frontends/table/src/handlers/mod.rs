@@ -2,6 +2,7 @@
 
 mod account;
 mod batch;
+mod browsers;
 mod entities;
 mod tables;
 
@@ -11,6 +12,7 @@ use bytes::Bytes;
 use hyper::header::WWW_AUTHENTICATE;
 use hyper::{Method, StatusCode};
 use tessera_core::Store;
+use tessera_frontend::{Guessing, LoginGate};
 use uuid::Uuid;
 
 use crate::address::Resource;
@@ -41,84 +43,169 @@ pub(crate) struct Call<'a> {
     pub(crate) id: Uuid,
 }
 
-impl Service {
-    /// Answers one request, if it could be read; refusals are answers too.
-    pub(crate) async fn answer(
-        &self,
-        head: &Head<'_>,
-        asked: Result<(Resource, Bytes)>,
-        id: Uuid,
-    ) -> Reply {
-        let mut answers_xml = head.method == Method::OPTIONS;
-        let answered = match asked {
-            Ok(_) if answers_xml => Box::pin(account::preflight(self, head)).await,
-            Ok((resource, body)) => match Operation::of(head, resource) {
-                Ok(operation) => {
-                    answers_xml = operation.answers_xml();
-                    self.run(head, operation, body, id).await
-                }
-                Err(refusal) => Err(refusal),
-            },
-            Err(refusal) => Err(refusal),
-        };
-        let mut reply = answered.unwrap_or_else(|refusal| {
-            let form = if answers_xml {
-                ErrorForm::Xml
-            } else {
-                options::error_form(head)
-            };
-            let mut reply = Reply::refusal(&refusal, form, id, self.now());
-            if reply.status == StatusCode::UNAUTHORIZED {
-                reply = reply.with(&WWW_AUTHENTICATE, self.authenticator.challenge());
-            }
-            reply
-        });
-        reply.stamp(
-            self.mode,
-            id,
-            head.headers.get(&header_names::CLIENT_REQUEST_ID),
-        );
-        account::add_cors_headers(self, head, &mut reply.headers).await;
-        reply
+/// What a request asks for, if it may: decided by its head, before anything of its body is read.
+pub(crate) struct Admission {
+    admitted: Result<Admitted>,
+    /// Whether a refusal is written in XML, whatever the client prefers.
+    answers_xml: bool,
+}
+
+#[expect(
+    clippy::large_enum_variant,
+    reason = "there is one for each request, and a box would be an allocation for each"
+)]
+enum Admitted {
+    Preflight,
+    Operation(Operation, Grant),
+}
+
+impl Admission {
+    /// Whether the body is of any use.
+    pub(crate) fn is_granted(&self) -> bool {
+        self.admitted.is_ok()
     }
 
-    async fn run(
+    /// One that a mistake of ours has ended.
+    pub(crate) fn mistaken() -> Self {
+        Self {
+            admitted: Err(Code::InternalError.into()),
+            answers_xml: false,
+        }
+    }
+}
+
+impl Service {
+    /// Decides whether a request may do what it asks for. Whoever guesses keys is held up here.
+    pub(crate) async fn admit(
         &self,
         head: &Head<'_>,
-        operation: Operation,
-        body: Bytes,
-        id: Uuid,
-    ) -> Result<Reply> {
+        resource: Result<Resource>,
+        gate: &LoginGate,
+    ) -> Admission {
+        let mut answers_xml = head.method == Method::OPTIONS;
+        let operation = match resource {
+            Ok(_) if answers_xml => Ok(None),
+            Ok(resource) => Operation::of(head, resource).map(Some),
+            Err(refusal) => Err(refusal),
+        };
+        if let Ok(Some(operation)) = &operation {
+            answers_xml = operation.answers_xml();
+        }
+        let admitted = match operation {
+            Ok(operation) => self.decide(head, operation, gate).await,
+            Err(refusal) => Err(refusal),
+        };
+        Admission {
+            admitted,
+            answers_xml,
+        }
+    }
+
+    async fn decide(
+        &self,
+        head: &Head<'_>,
+        operation: Option<Operation>,
+        gate: &LoginGate,
+    ) -> Result<Admitted> {
+        let is_public = self.authenticator.is_public(head.account);
+        if is_public {
+            browsers::check(self, head).await?;
+        }
+        let Some(operation) = operation else {
+            return Ok(Admitted::Preflight);
+        };
         if self.mode == Mode::Cosmos && operation.answers_xml() {
             return Err(not_in_cosmos());
         }
         options::check_version(head)?;
-        let call = Call {
-            service: self,
-            head,
-            body,
-            grant: self.authorize(head).await?,
-            id,
+        let grant = self.authorize(head).await;
+        match &grant {
+            Ok(_) => gate.accepted(Guessing::Key, head.account),
+            // There is nothing to guess at a key that everybody knows.
+            Err(refusal) if refusal.code == Code::AuthenticationFailed && !is_public => {
+                Box::pin(gate.refused(Guessing::Key, head.account)).await;
+            }
+            Err(_) => {}
+        }
+        Ok(Admitted::Operation(operation, grant?))
+    }
+
+    /// Answers one request, if it may be and could be read; refusals are answers too.
+    pub(crate) async fn answer(
+        &self,
+        head: &Head<'_>,
+        admission: Admission,
+        body: Result<Bytes>,
+        id: Uuid,
+    ) -> Reply {
+        let answers_xml = admission.answers_xml;
+        let answered = match admission
+            .admitted
+            .and_then(|admitted| Ok((admitted, body?)))
+        {
+            Ok((Admitted::Preflight, _)) => Box::pin(account::preflight(self, head)).await,
+            Ok((Admitted::Operation(operation, grant), body)) => {
+                let call = Call {
+                    service: self,
+                    head,
+                    body,
+                    grant,
+                    id,
+                };
+                self.run(&call, operation).await
+            }
+            Err(refusal) => Err(refusal),
         };
+        let reply = match answered {
+            Ok(reply) => reply,
+            Err(refusal) if answers_xml => self.refusal(&refusal, ErrorForm::Xml, id),
+            Err(refusal) => self.refusal(&refusal, options::error_form(head), id),
+        };
+        self.complete(head, reply, id).await
+    }
+
+    /// The answer to a request that panicked, which the log says more about.
+    pub(crate) async fn mistake(&self, head: &Head<'_>, id: Uuid) -> Reply {
+        let refusal = ServiceError::from(Code::InternalError);
+        let reply = self.refusal(&refusal, options::error_form(head), id);
+        self.complete(head, reply, id).await
+    }
+
+    fn refusal(&self, refusal: &ServiceError, form: ErrorForm, id: Uuid) -> Reply {
+        let reply = Reply::refusal(refusal, form, id, self.now());
+        if reply.status == StatusCode::UNAUTHORIZED {
+            return reply.with(&WWW_AUTHENTICATE, self.authenticator.challenge());
+        }
+        reply
+    }
+
+    async fn complete(&self, head: &Head<'_>, mut reply: Reply, id: Uuid) -> Reply {
+        let client_id = head.headers.get(&header_names::CLIENT_REQUEST_ID);
+        reply.stamp(self.mode, id, client_id);
+        account::add_cors_headers(self, head, &mut reply.headers).await;
+        reply
+    }
+
+    async fn run(&self, call: &Call<'_>, operation: Operation) -> Result<Reply> {
         // All but the read of one entity are boxed: the future of a request is copied to where it
         // runs, and is as large as the largest that it may await. It would also hold twice what is
         // moved out of the operation, which is therefore borrowed.
         match &operation {
-            Operation::GetEntity(entity) => entities::get(&call, entity).await,
-            Operation::GetServiceProperties => Box::pin(account::get_properties(&call)).await,
-            Operation::SetServiceProperties => Box::pin(account::set_properties(&call)).await,
-            Operation::GetServiceStats => account::get_stats(&call),
-            Operation::QueryTables => Box::pin(tables::query(&call)).await,
-            Operation::CreateTable => Box::pin(tables::create(&call)).await,
-            Operation::GetTable(table) => Box::pin(tables::get(&call, table)).await,
-            Operation::DeleteTable(table) => Box::pin(tables::delete(&call, table)).await,
-            Operation::GetAcl(table) => Box::pin(account::get_acl(&call, table)).await,
-            Operation::SetAcl(table) => Box::pin(account::set_acl(&call, table)).await,
-            Operation::QueryEntities(table) => Box::pin(entities::query(&call, table)).await,
+            Operation::GetEntity(entity) => entities::get(call, entity).await,
+            Operation::GetServiceProperties => Box::pin(account::get_properties(call)).await,
+            Operation::SetServiceProperties => Box::pin(account::set_properties(call)).await,
+            Operation::GetServiceStats => account::get_stats(call),
+            Operation::QueryTables => Box::pin(tables::query(call)).await,
+            Operation::CreateTable => Box::pin(tables::create(call)).await,
+            Operation::GetTable(table) => Box::pin(tables::get(call, table)).await,
+            Operation::DeleteTable(table) => Box::pin(tables::delete(call, table)).await,
+            Operation::GetAcl(table) => Box::pin(account::get_acl(call, table)).await,
+            Operation::SetAcl(table) => Box::pin(account::set_acl(call, table)).await,
+            Operation::QueryEntities(table) => Box::pin(entities::query(call, table)).await,
             Operation::InsertEntity(_)
             | Operation::UpdateEntity(..)
-            | Operation::DeleteEntity(_) => Box::pin(entities::change(&call, operation)).await,
-            Operation::Batch => Box::pin(batch::run(&call)).await,
+            | Operation::DeleteEntity(_) => Box::pin(entities::change(call, operation)).await,
+            Operation::Batch => Box::pin(batch::run(call)).await,
         }
     }
 
@@ -159,7 +246,7 @@ fn not_in_cosmos() -> ServiceError {
     let message = "Azure Cosmos DB for Table has no service properties, statistics and access \
                    policies, and this server plays it (setting table-mode). Azure Table storage \
                    has them.";
-    ServiceError::new(Code::NotImplemented, message)
+    Code::NotImplemented.because(message)
 }
 
 /// Writes answers to this request.

@@ -122,6 +122,11 @@ pub(crate) fn preflight(
     answer().ok_or_else(|| Code::CorsPreflightFailure.into())
 }
 
+/// Whether pages of this origin may make such requests.
+pub(crate) fn permits(rules: &[CorsRule], origin: &str, method: &str) -> bool {
+    rules.iter().any(|rule| rule.allows(origin, method))
+}
+
 /// Adds to the headers of an ordinary answer what the first matching rule lets a browser see.
 /// Call this when the other headers are complete, for errors as well.
 pub(crate) fn actual(

@@ -9,5 +9,5 @@ pub(crate) mod stats;
 mod xml;
 
 pub(crate) use acl::AccessPolicy;
-pub(crate) use cors::{actual, preflight};
+pub(crate) use cors::{actual, permits, preflight};
 pub(crate) use properties::{ServiceProperties, Update};

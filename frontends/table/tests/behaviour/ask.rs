@@ -28,6 +28,7 @@ pub(crate) struct Ask {
     account: String,
     key: String,
     in_host: bool,
+    named: Option<String>,
 }
 
 /// A request of the first account, with its first key.
@@ -40,6 +41,7 @@ pub(crate) fn ask(method: &str, target: impl Into<String>) -> Ask {
         account: ACCOUNT.to_owned(),
         key: KEYS[0].to_owned(),
         in_host: false,
+        named: None,
     }
     .with("accept", "application/json")
 }
@@ -106,6 +108,12 @@ impl Ask {
         self
     }
 
+    /// With another name of the host.
+    pub(crate) fn at_host(mut self, host: &str) -> Self {
+        self.named = Some(host.to_owned());
+        self
+    }
+
     /// The head as HTTP/1.1 has it, up to the empty line, which is left to the caller.
     pub(crate) fn head(&self) -> String {
         let mut head = format!("{} {} HTTP/1.1\r\n", self.method, self.path());
@@ -158,7 +166,9 @@ impl Ask {
     }
 
     fn host(&self) -> String {
-        if self.in_host {
+        if let Some(named) = &self.named {
+            named.clone()
+        } else if self.in_host {
             format!("{}.localhost", self.account)
         } else {
             "127.0.0.1".to_owned()

@@ -5,7 +5,9 @@
 mod accounts;
 mod answer;
 mod ask;
+mod browsers;
 mod charges;
+mod clumsy;
 mod cosmos;
 mod hesitant;
 mod http1;

@@ -13,7 +13,7 @@ use tessera_core::name::ContainerName;
 use tessera_core::store::StoreOptions;
 use tessera_frontend::FrontEnd as _;
 use tessera_frontend::testing::connection;
-use tessera_table::{API, Accounts, Mode, Table, TableConfig, TableModel};
+use tessera_table::{API, Accounts, EMULATOR_KEY, Mode, Table, TableConfig, TableModel};
 use tokio::io::{AsyncWriteExt as _, BufReader, DuplexStream, duplex};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
@@ -24,6 +24,9 @@ use crate::hesitant::Hesitant;
 
 /// Another account, and its only key.
 pub(crate) const OTHER_ACCOUNT: (&str, &str) = ("two", "a2V5IHRocmVl");
+
+/// An account whose key everybody knows.
+pub(crate) const PUBLIC_ACCOUNT: &str = "public";
 
 /// What a connection holds of bytes that the other side has not read.
 const BUFFER_BYTES: usize = 1 << 16;
@@ -48,6 +51,11 @@ impl Service {
         Self::on(engine, Mode::Storage, Clock::system()).await
     }
 
+    /// One on this engine.
+    pub(crate) async fn over(engine: Arc<dyn Engine>) -> Self {
+        Self::on(engine, Mode::Storage, Clock::system()).await
+    }
+
     pub(crate) async fn cosmos() -> Self {
         Self::new(Mode::Cosmos, Clock::system()).await
     }
@@ -66,7 +74,9 @@ impl Service {
         let store = Store::open(engine, options).await.unwrap();
         let (other, other_key) = OTHER_ACCOUNT;
         let [first, second] = KEYS;
-        let accounts = format!("{ACCOUNT}:{first}:{second},{other}:{other_key}");
+        let accounts = format!(
+            "{ACCOUNT}:{first}:{second},{other}:{other_key},{PUBLIC_ACCOUNT}:{EMULATOR_KEY}"
+        );
         let config = TableConfig {
             mode,
             accounts: Accounts::parse(&accounts).unwrap(),
