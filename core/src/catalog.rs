@@ -250,6 +250,18 @@ impl Catalog {
         container(draft.definition, draft.partitions, shadow)
     }
 
+    /// The name of the container that owns a storage id at a snapshot.
+    pub(crate) async fn owner(
+        &self,
+        snapshot: &dyn Snapshot,
+        storage: StorageId,
+    ) -> Result<Option<ContainerName>> {
+        let stored = snapshot.get(&key::definition_version(storage)).await?;
+        Ok(stored
+            .and_then(|value| decode_version(&value))
+            .map(|(_, name)| name))
+    }
+
     /// Keeps what was read from a snapshot, unless a change may have come after it.
     fn remember_loaded(&self, container: &Arc<Container>) {
         let mut cache = self.write();

@@ -7,11 +7,6 @@ use crate::error::{CqlError, Result, refuse};
 use crate::statement::{AlterTableAction, ColumnDefinition, Relation};
 use crate::types::DataType;
 
-/// Nothing would be masked, so nothing pretends to be.
-const NO_MASKS: &str = "Cannot mask columns because dynamic data masking is not enabled. You can \
-                        enable it with the dynamic_data_masking_enabled property on \
-                        cassandra.yaml";
-
 /// A table and its views, as a statement leaves them.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct AlteredTable {
@@ -32,9 +27,6 @@ pub(crate) fn alter_table(
             if_not_exists,
             columns,
         } => {
-            if columns.iter().any(|column| column.mask.is_some()) {
-                return refuse(NO_MASKS);
-            }
             for column in columns {
                 altered.add(column, *if_not_exists, types)?;
             }

@@ -71,7 +71,7 @@ const STEP: usize = 1_000;
 
 async fn list_collections(
     service: &Service,
-    session: &mut Session,
+    session: &Session,
     request: &Request<'_>,
 ) -> Result<Reply> {
     let fields = Fields::of(request, COLLECTIONS)?;

@@ -59,7 +59,7 @@ const INDEX: &[Field] = &[
     optional("forceNonUnique", BOOL_OR_NUMBER),
 ];
 
-async fn run(service: &Service, session: &mut Session, request: &Request<'_>) -> Result<Reply> {
+async fn run(service: &Service, session: &Session, request: &Request<'_>) -> Result<Reply> {
     let namespace = Namespace::new(request.database, request.collection()?)?;
     let fields = Fields::of(request, FIELDS)?;
     let _changing = service.data.lock_schema(&namespace).await;

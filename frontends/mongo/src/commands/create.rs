@@ -101,7 +101,7 @@ const RENAME: &[Field] = &[
     optional("collectionUUID", ANY),
 ];
 
-async fn create(service: &Service, session: &mut Session, request: &Request<'_>) -> Result<Reply> {
+async fn create(service: &Service, session: &Session, request: &Request<'_>) -> Result<Reply> {
     let namespace = Namespace::new(request.database, request.collection()?)?;
     let fields = Fields::of(request, options::FIELDS)?;
     namespace.check_creatable()?;

@@ -223,7 +223,7 @@ fn check_owners(
 
 async fn kill_cursors(
     service: &Service,
-    session: &mut Session,
+    session: &Session,
     request: &Request<'_>,
 ) -> Result<Reply> {
     let name = request.collection()?;

@@ -300,7 +300,7 @@ fn kind(command: &str) -> &'static str {
     }
 }
 
-async fn kill_op(service: &Service, session: &mut Session, request: &Request<'_>) -> Result<Reply> {
+async fn kill_op(service: &Service, session: &Session, request: &Request<'_>) -> Result<Reply> {
     let Some(value) = request.body.get("op")? else {
         let message = "Did not provide \"op\" field";
         return Err(Failure::new(Code::NO_SUCH_KEY, message));

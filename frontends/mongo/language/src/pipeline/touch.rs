@@ -132,7 +132,8 @@ mod tests {
             (doc! { "$unionWith": "a" }, read("a")),
             (doc! { "$unionWith": { "coll": "b" } }, read("b")),
             (
-                doc! { "$lookup": { "from": "c", "localField": "x", "foreignField": "y", "as": "z" } },
+                doc! { "$lookup": { "from": "c", "localField": "x", "foreignField": "y",
+                "as": "z" } },
                 read("c"),
             ),
             (

@@ -93,7 +93,7 @@ fn nested(stage: &Document) -> Vec<Document> {
     vec![
         stage.clone(),
         lookup.clone(),
-        union.clone(),
+        union,
         own,
         doc! { "$facet": { "f": one, "g": [] } },
         doc! { "$facet": { "f": [lookup.clone()] } },
@@ -139,7 +139,8 @@ async fn a_pipeline_reads_only_what_its_user_may() {
             doc! { "explain": { "distinct": of, "key": "credentials" } },
             doc! { "explain": { "count": of } },
             doc! { "dataSize": format!("admin.{of}") },
-            doc! { "aggregate": 1, "pipeline": [{ "$documents": [] }, { "$unionWith": of }], "cursor": {} },
+            doc! { "aggregate": 1, "pipeline": [{ "$documents": [] }, { "$unionWith": of }],
+            "cursor": {} },
         ] {
             refuses(&mut reader, "admin", command).await;
         }
@@ -467,7 +468,7 @@ fn session(number: u8) -> Document {
 }
 
 #[tokio::test]
-async fn cursors_sessions_and_transactions_are_their_owners() {
+async fn cursors_and_sessions_are_their_owners() {
     let (service, mut root) = shop().await;
     let roles = vec![Bson::from("readWrite")];
     let mut ada = user((&service, &mut root), ("ada", "shop"), vec![], roles).await;
@@ -506,6 +507,15 @@ async fn cursors_sessions_and_transactions_are_their_owners() {
         ada.must("admin", doc! { "killSessions": [] }).await;
         root.must("shop", more).await;
     }
+}
+
+#[tokio::test]
+async fn nobody_ends_the_transaction_of_another() {
+    let (service, mut root) = shop().await;
+    let roles = vec![Bson::from("readWrite")];
+    let mut ada = user((&service, &mut root), ("ada", "shop"), vec![], roles).await;
+    let mut stranger = service.connect();
+    let lsid = session(7);
     let within = |mut command: Document| {
         command.extend(doc! { "lsid": lsid.clone(), "txnNumber": 1i64, "autocommit": false });
         command
@@ -649,7 +659,8 @@ async fn a_role_reaches_no_further_than_its_database() {
         doc! { "updateRole": "r", "privileges": [foreign.clone()] },
         doc! { "updateRole": "r", "roles": [{ "role": "root", "db": "admin" }] },
         doc! { "grantPrivilegesToRole": "r", "privileges": [foreign.clone()] },
-        doc! { "grantPrivilegesToRole": "r", "privileges": [{ "resource": { "cluster": true }, "actions": ["killop"] }] },
+        doc! { "grantPrivilegesToRole": "r", "privileges": [{ "resource": { "cluster": true },
+        "actions": ["killop"] }] },
         doc! { "grantRolesToRole": "r", "roles": [{ "role": "read", "db": "other" }] },
     ] {
         assert_eq!(

@@ -269,8 +269,8 @@ pub(super) const DIFFERENCES: &[(&str, &str)] = &[
     ),
     (
         "usersInfo",
-        "with `showCredentials` needs `viewUser` even of oneself: a session that was left open should \
-         not give away what a password can be guessed from",
+        "with `showCredentials` needs `viewUser` even of oneself: a session that was left open \
+         should not give away what a password can be guessed from",
     ),
     (
         "mapReduce",
