@@ -67,8 +67,8 @@ impl Spread {
     }
 
     /// The same among records that stand near each other in the file, on average; if keys arrive in
-    /// order, among those of one moment. None if the file is too short to tell. `parts` are what the
-    /// keys have of all records.
+    /// order, among those of one moment. None if the file is too short to tell. `parts` are what
+    /// the keys have of all records.
     pub(crate) fn hottest_share_nearby(&self, parts: impl Iterator<Item = f64>) -> Option<f64> {
         let nearby = self.window.as_ref().and_then(Window::average_peak);
         let sequence = self.sequence.as_ref();

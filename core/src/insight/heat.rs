@@ -3,8 +3,8 @@
 //! Every operation notes its charge here, so this is kept to a few atomic additions and one short
 //! lock; all arithmetic waits until somebody asks. Seconds are those of the steady clock.
 //!
-//! Partitions have a counter for each second, keys have not: they are counted in windows. So what is
-//! asked of the keys is their part of all charges, counted in the same windows, and that part of
+//! Partitions have a counter for each second, keys have not: they are counted in windows. So what
+//! is asked of the keys is their part of all charges, counted in the same windows, and that part of
 //! what the partitions spend now is what a key spends now.
 
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering::Relaxed};
@@ -301,7 +301,7 @@ impl PartitionHeat {
         let mut seen = slot.load(Relaxed);
         loop {
             let (then, before) = unpack(seen);
-            if is_later(then, stamp(second)) {
+            if before > 0 && is_later(then, stamp(second)) {
                 self.earlier.fetch_add(amount, Relaxed);
                 return;
             }
@@ -368,10 +368,13 @@ fn stamp(second: u64) -> u64 {
     second & STAMP_MASK
 }
 
-/// Whether `one` is after `other`; stamps begin anew after half a year.
+/// No transaction notes what it did this many seconds after it began.
+const LATEST: u64 = 3_600;
+
+/// Whether `one` is a little after `other`; stamps begin anew after half a year.
 fn is_later(one: u64, other: u64) -> bool {
     let ahead = one.wrapping_sub(other) & STAMP_MASK;
-    ahead > 0 && ahead <= STAMP_MASK / 2
+    (1..=LATEST).contains(&ahead)
 }
 
 fn pack(second: u64, amount: u64) -> u64 {
@@ -450,17 +453,26 @@ impl KeyHeat {
     #[expect(clippy::cast_precision_loss, reason = "parts of request units")]
     fn shares(&self, second: u64, all: u64) -> Vec<KeyShare> {
         let mut shares = Vec::new();
+        let mut of_keys = 0_u64;
         let shards = self.shards.get().into_iter();
         for shard in shards.flat_map(|shards| shards.iter()) {
             let mut windows = lock(shard);
             windows.roll(second);
-            shares.extend(windows.sums(second).map(|(count, weight, error)| KeyShare {
-                token: count.token,
-                key: count.key.clone(),
-                // Keys are charged a moment after their partitions.
-                share: weight as f64 / all.max(weight).max(1) as f64,
-                error: error as f64 / all.max(weight).max(1) as f64,
+            shares.extend(windows.sums(second).map(|(count, weight, error)| {
+                of_keys = of_keys.saturating_add(weight);
+                KeyShare {
+                    token: count.token,
+                    key: count.key.clone(),
+                    share: weight as f64,
+                    error: error as f64,
+                }
             }));
+        }
+        // Keys have no more than there is, even where what partitions had was not handed on.
+        let all = all.max(of_keys).max(1) as f64;
+        for key in &mut shares {
+            key.share /= all;
+            key.error /= all;
         }
         shares.sort_unstable_by(|one, other| other.share.total_cmp(&one.share));
         shares
@@ -608,8 +620,27 @@ mod tests {
             (4, 4, false),
             (2, STAMP_MASK, true),
             (STAMP_MASK, 2, false),
+            (LATEST, 0, true),
+            (LATEST + 1, 0, false),
         ] {
             assert_eq!(is_later(one, other), expected, "{one} {other}");
+        }
+    }
+
+    /// Stamps begin anew every half year: wherever the clock stands, and however long nothing came.
+    #[test]
+    fn charges_are_counted_whenever_they_come() {
+        let half_year = STAMP_MASK + 1;
+        for part in 0..64 {
+            let heat = Heat::new(&map(&[0]));
+            let partition = heat.partition(0).unwrap();
+            let first = 106 * half_year + part * half_year / 64 + 1;
+            for (count, idle) in (1..).zip([0, 1, 59, 3_600, half_year / 2, half_year * 3 / 4]) {
+                let second = first + idle;
+                heat.charge(0, units(5), true, second * 1_000);
+                assert_eq!(partition.in_second(second), units(5), "{part} {idle}");
+                assert_eq!(partition.total(), units(5 * count), "{part} {idle}");
+            }
         }
     }
 }

@@ -198,8 +198,8 @@ async fn purge(
     }
 }
 
-/// Waits for the throughput that was missing. A change that was made must not be answered as refused
-/// for what is left to do behind it.
+/// Waits for the throughput that was missing. A change that was made must not be answered as
+/// refused for what is left to do behind it.
 async fn wait_out(failure: Failure) -> std::result::Result<(), Failure> {
     match failure {
         Failure::Core(Error::Throttled { retry_after, .. }) => {

@@ -4,16 +4,16 @@
 //! - Nothing was done: the command fails, with the labels that make drivers send it again.
 //! - Something was done: the server waits for the rest itself, for at most [`LONGEST_WAIT`] in all
 //!   and no longer than the command may take.
-//! - That is not enough, and the client has numbered its write and backs off when it is told to: the
-//!   command fails with those labels too, and says in `n` what was done. Sent again, it does not
-//!   repeat that.
+//! - That is not enough, and the client has numbered its write and backs off when it is told to:
+//!   the command fails with those labels too, and says in `n` what was done. Sent again, it does
+//!   not repeat that.
 //! - Any other client gets `n` and a write error for each statement that was not done, and for one
 //!   of many documents that was done in part: nothing that drivers would send again by themselves.
 //! - In a transaction the command fails, and nothing of the transaction is done.
 //!
 //! `$merge` has no reply to put this into: once it has written anything, it fails without the label
-//! that makes drivers send it again, and says how much that was. `$out` and `findAndModify` do all or
-//! nothing.
+//! that makes drivers send it again, and says how much that was. `$out` and `findAndModify` do all
+//! or nothing.
 
 use std::time::Duration;
 
@@ -60,8 +60,8 @@ impl Throttle {
         self.has_begun = true;
     }
 
-    /// After a statement was refused although something was done: waits until it may be tried again.
-    /// Not if it was refused for another reason, or that takes too long.
+    /// After a statement was refused although something was done: waits until it may be tried
+    /// again. Not if it was refused for another reason, or that takes too long.
     pub(crate) async fn wait(&mut self, failure: &Failure) -> bool {
         // Others have waited already, for as long as the server is set to.
         let is_refused = self.has_begun && failure.code() == REQUEST_RATE_TOO_LARGE;
