@@ -18,6 +18,7 @@ pub mod continuation;
 mod convoy;
 mod creation;
 mod database;
+pub mod deadline;
 pub mod definition;
 pub mod encoding;
 pub mod engine;
