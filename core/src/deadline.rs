@@ -12,6 +12,7 @@
 //! no computation keeps others from being answered.
 
 mod memory;
+mod sorting;
 mod turns;
 
 use std::cell::{Cell, RefCell};
@@ -24,10 +25,14 @@ use std::time::{Duration, Instant};
 use tokio::runtime::{Handle, RuntimeFlavor};
 
 pub use memory::{Held, MEMORY_LIMIT};
+pub use sorting::sort_by;
 use turns::{TURNS, Turn};
 
 /// Steps between two looks at the clock. A step is some ten to a hundred nanoseconds of work.
 pub const STEPS_BETWEEN_LOOKS: u32 = 1_000;
+
+/// So many steps at once are long work that is about to begin, and have no place on a worker.
+const LONG_WORK: usize = 10_000;
 
 /// How long a poll may compute on a worker.
 pub const IN_PLACE: Duration = Duration::from_millis(1);
@@ -203,7 +208,8 @@ impl Drop for Entered<'_> {
     }
 }
 
-/// Counts so many steps of the operation that runs here, and says if it may not go on.
+/// Counts so many steps of the operation that runs here, and says if it may not go on. Many steps
+/// are counted before the work is done.
 #[inline]
 pub fn step(count: usize) -> Result<(), Interruption> {
     let left = LEFT.get() as usize;
@@ -211,7 +217,7 @@ pub fn step(count: usize) -> Result<(), Interruption> {
         LEFT.set(u32::try_from(rest).unwrap_or(u32::MAX));
         return Ok(());
     }
-    look()
+    look(count)
 }
 
 /// Counts steps where nothing can be refused, as in a comparison: the next [`step`] will say it.
@@ -222,27 +228,20 @@ pub fn note(count: usize) {
 }
 
 #[cold]
-fn look() -> Result<(), Interruption> {
+fn look(count: usize) -> Result<(), Interruption> {
     CURRENT.with_borrow_mut(|current| {
         let Some(deadline) = current else {
             LEFT.set(u32::MAX);
             return Ok(());
         };
+        if count >= LONG_WORK {
+            deadline.began = Instant::now().checked_sub(IN_PLACE).or(deadline.began);
+        }
         let outcome = deadline.look();
         // What is interrupted is so at every step.
         LEFT.set(outcome.map_or(0, |()| STEPS_BETWEEN_LOOKS));
         outcome
     })
-}
-
-/// Gives the worker away before something long that counts no steps.
-pub fn before_long_work() -> Result<(), Interruption> {
-    CURRENT.with_borrow_mut(|current| {
-        if let Some(deadline) = current {
-            deadline.began = Instant::now().checked_sub(IN_PLACE).or(deadline.began);
-        }
-    });
-    look()
 }
 
 /// Lets others who run on this thread have their turn, if this poll took its time. For loops that

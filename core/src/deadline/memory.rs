@@ -38,6 +38,12 @@ impl Held {
         Self::default()
     }
 
+    /// So many bytes instead of what it holds.
+    pub fn set(&mut self, bytes: usize) -> Result<(), Interruption> {
+        *self = Self::new();
+        self.add(bytes)
+    }
+
     /// So many bytes more.
     pub fn add(&mut self, bytes: usize) -> Result<(), Interruption> {
         self.bytes = self.bytes.saturating_add(bytes);

@@ -51,7 +51,7 @@ impl Client {
     fn of(service: Arc<Service>) -> Self {
         let (stop, stopping) = watch::channel(false);
         let peer = "127.0.0.1:1".parse().unwrap();
-        let session = Session::new(&service, (1, peer), Shutdown::new(stopping));
+        let session = Session::new(&service, (1, peer), Shutdown::new(stopping), None);
         Self {
             service,
             session,

@@ -3,12 +3,14 @@
 
 use std::future::poll_fn;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::task::Poll;
 use std::time::Instant;
 
 use bson::{Document, RawDocument, RawDocumentBuf};
 use bytes::Bytes;
+use tessera_core::deadline::Deadline;
 use tessera_core::engine::BoxFuture;
 use tessera_mongo_language::error::Code;
 use tracing::debug;
@@ -179,15 +181,16 @@ async fn run(
         .generic
         .max_time
         .filter(|_| command.name != "getMore");
+    let deadline = Deadline::new(limit, Some(Arc::clone(&session.wanted)));
     let outcome = {
-        let running = async {
+        let running = deadline.run(async {
             // Ending sessions takes a write concern, so that it need not be answered, and writes
             // nothing.
             if command.takes_write_concern && command.name != "endSessions" {
                 service.write_lock.passed().await;
             }
             guarded((command.run)(service, session, request)).await
-        };
+        });
         tokio::select! {
             biased;
             outcome = running => outcome,

@@ -5,6 +5,7 @@ use std::ops::{Deref, DerefMut};
 use std::time::Duration;
 
 use bson::{Bson, Document};
+use tessera_core::deadline::Interruption;
 use tessera_core::error::StatementError;
 use tessera_mongo_language::error::{Code, Error};
 
@@ -83,6 +84,12 @@ impl From<Error> for Failure {
             fields: Document::new(),
             retry_after: None,
         }))
+    }
+}
+
+impl From<Interruption> for Failure {
+    fn from(interruption: Interruption) -> Self {
+        Error::from(interruption).into()
     }
 }
 

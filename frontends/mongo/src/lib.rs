@@ -28,6 +28,7 @@ mod failure;
 mod fields;
 mod index;
 mod labels;
+mod line;
 mod listing;
 mod logical;
 mod model;

@@ -5,12 +5,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bson::Document;
+use tessera_core::deadline::Watch;
 use tessera_core::throughput::{Charge, Meter};
 use tessera_frontend::Shutdown;
 
 use crate::auth::login::Login;
+use crate::line::Line;
 use crate::logical::SessionKey;
-use crate::operation::Place;
+use crate::operation::{Place, Wanted};
 use crate::request::Request;
 use crate::service::Service;
 use crate::wire::compression::Compressor;
@@ -30,6 +32,8 @@ pub(crate) struct Session {
     /// Where the command that runs is noted.
     pub(crate) place: Arc<Place>,
     pub(crate) shutdown: Shutdown,
+    /// Whether the command that runs is still wanted.
+    pub(crate) wanted: Arc<dyn Watch>,
     /// Whether the running command wants to answer once more, of a client that allows that.
     pub(crate) more_to_come: bool,
     /// What the command that runs has cost so far.
@@ -52,7 +56,14 @@ impl Session {
         service: &Arc<Service>,
         (connection, peer): (u64, SocketAddr),
         shutdown: Shutdown,
+        line: Option<Arc<Line>>,
     ) -> Self {
+        let place = service.connections.open(connection, peer);
+        let wanted = Arc::new(Wanted {
+            place: Arc::clone(&place),
+            shutdown: shutdown.clone(),
+            line,
+        });
         Self {
             connection,
             peer,
@@ -60,8 +71,9 @@ impl Session {
             understands_overload: false,
             compressors: Vec::new(),
             login: Login::default(),
-            place: service.connections.open(connection, peer),
+            place,
             shutdown,
+            wanted,
             more_to_come: false,
             charge: Charge::default(),
             last: None,
