@@ -302,13 +302,14 @@ fn reduce<'a>(call: &'a Call, frame: &Frame<'a>) -> Result<Value<'a>> {
             .evaluate(&frame.with(&this))?
             .map(Cow::into_owned);
         of_value.set(next.as_ref().map_or(0, footprint))?;
-        if let Some(next) = &next {
-            if !is_shallow(next, MAX_VALUE_DEPTH) {
-                return fail(
-                    15,
-                    "$reduce accumulated value exceeded max allowable BSON depth",
-                );
-            }
+        if next
+            .as_ref()
+            .is_some_and(|next| !is_shallow(next, MAX_VALUE_DEPTH))
+        {
+            return fail(
+                15,
+                "$reduce accumulated value exceeded max allowable BSON depth",
+            );
         }
         value = next;
     }

@@ -66,7 +66,7 @@ impl<'a> Matcher<'a> {
         match node {
             Node::And(nodes) => {
                 if let Some(path) = path_of_equalities(nodes) {
-                    return self.equalities((path, nodes), document, position);
+                    return self.equalities(path, nodes, document, position);
                 }
                 for node in nodes {
                     if !self.document(node, document, position)? {
@@ -124,7 +124,8 @@ impl<'a> Matcher<'a> {
     /// Many equalities of one path, as of `$all`: the values there are gone through once.
     fn equalities(
         &self,
-        (path, nodes): (&Path, &[Node]),
+        path: &Path,
+        nodes: &[Node],
         document: &Document,
         position: &mut Position,
     ) -> Result<bool> {
@@ -138,13 +139,8 @@ impl<'a> Matcher<'a> {
             });
         for node in nodes {
             deadline::step(1)?;
-            let place = match node {
-                Node::Field {
-                    test: Test::Compare { value, .. },
-                    ..
-                } => places.get(&key::encode(value, self.collation)),
-                _ => None,
-            };
+            let place = equality(node)
+                .and_then(|(_, value)| places.get(&key::encode(value, self.collation)));
             let Some(place) = place else {
                 position.found = None;
                 return Ok(false);
@@ -210,22 +206,22 @@ fn path_of_equalities(nodes: &[Node]) -> Option<&Path> {
     if nodes.len() < MANY_EQUALITIES {
         return None;
     }
-    let path_of = |node| match node {
-        &Node::Field {
-            ref path,
-            test:
-                Test::Compare {
-                    op: Comparison::Equal,
-                    ..
-                },
-        } => Some(path),
-        _ => None,
-    };
-    let first = path_of(nodes.first()?)?;
+    let (first, _) = equality(nodes.first()?)?;
     nodes
         .iter()
-        .all(|node| path_of(node) == Some(first))
+        .all(|node| equality(node).is_some_and(|(path, _)| path == first))
         .then_some(first)
+}
+
+/// The path and the value, if a condition is an equality.
+fn equality(node: &Node) -> Option<(&Path, &Bson)> {
+    if let Node::Field { path, test } = node
+        && let Test::Compare { op, value } = test
+        && *op == Comparison::Equal
+    {
+        return Some((path, value));
+    }
+    None
 }
 
 fn any(nodes: &[Node], mut holds: impl FnMut(&Node) -> Result<bool>) -> Result<bool> {
