@@ -1,9 +1,9 @@
-//! How far one operation may go: its time, its cancellation, its share of the threads and of memory.
+//! How far one operation may go: its time, its cancellation, its share of threads and of memory.
 //!
-//! Every loop whose length a client decides calls [`step`]. A step is a decrement of a counter; only
-//! every [`STEPS_BETWEEN_LOOKS`] of them the clock and the operation's [`Watch`] are looked at. What
-//! is counted belongs to the operation whose [`Deadline`] is being polled on this thread, as
-//! tokio's own budget does: a comparison deep within a sort need not be handed anything.
+//! Every loop whose length a client decides calls [`step`]. A step is a decrement of a counter;
+//! only every [`STEPS_BETWEEN_LOOKS`] of them the clock and the operation's [`Watch`] are looked
+//! at. What is counted belongs to the operation whose [`Deadline`] is being polled on this thread,
+//! as tokio's own budget does: a comparison deep within a sort need not be handed anything.
 //!
 //! A computation cannot yield in its middle. When one poll has taken more than [`IN_PLACE`], its
 //! worker is given away: tokio moves the worker's queue to another thread, and the rest of the poll

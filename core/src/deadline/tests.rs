@@ -1,3 +1,5 @@
+//! Time, cancellation and threads of operations that compute for as long as they may.
+
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::*;

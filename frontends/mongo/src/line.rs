@@ -1,5 +1,5 @@
-//! The bytes of one connection. Packets are read and replies sent by the connection; while a command
-//! runs, it may look whether its client is still there.
+//! The bytes of one connection. Packets are read and replies sent by the connection; while a
+//! command runs, it may look whether its client is still there.
 
 use std::future::{Future as _, poll_fn};
 use std::io;

@@ -21,8 +21,8 @@ const MATCH_LIMITS: [u32; 6] = [64, 512, 4_096, 32_768, 262_144, 2_000_000];
 /// Which limit a match begins with. Its steps are a fraction of a millisecond.
 const FIRST_LIMIT: usize = 3;
 
-/// A step that meets a back reference compares as many bytes as the group has, which is not counted.
-/// So many bytes are compared at most before a match is given up or tried with more steps.
+/// A step that meets a back reference compares as many bytes as the group has, which is not
+/// counted. So many bytes are compared at most before a match is given up or tried with more steps.
 const MAX_COMPARED: usize = 16 << 20;
 
 /// A match with back references that took so long without an end is given up: more steps would take
