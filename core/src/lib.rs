@@ -19,6 +19,7 @@ mod convoy;
 mod creation;
 mod damage;
 mod database;
+pub mod deadline;
 pub mod definition;
 pub mod encoding;
 pub mod engine;

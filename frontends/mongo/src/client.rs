@@ -17,7 +17,7 @@ use tokio::sync::watch;
 
 use crate::dispatch::{Answer, Incoming};
 use crate::service::{MongoConfig, Service};
-use crate::session::Session;
+use crate::session::{Link, Session};
 use crate::{API, MongoModel, dispatch};
 
 /// One connection of a client.
@@ -62,8 +62,14 @@ impl Client {
     fn of(service: Arc<Service>) -> Self {
         let (stop, stopping) = watch::channel(false);
         let peer = "127.0.0.1:1".parse().unwrap();
-        let shutdown = Shutdown::new(stopping);
-        let session = Session::new(&service, (1, peer), shutdown, testing::gate());
+        let link = Link {
+            connection: 1,
+            peer,
+            shutdown: Shutdown::new(stopping),
+            gate: testing::gate(),
+            line: None,
+        };
+        let session = Session::new(&service, link);
         Self {
             service,
             session,

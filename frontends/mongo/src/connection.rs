@@ -1,4 +1,4 @@
-//! One connection: packets in, packets out, one at a time. The only file that touches the socket.
+//! One connection: packets in, packets out, one at a time.
 //!
 //! A packet is read into one buffer and answered with one write. Malformed bytes get an error where
 //! a reply is possible, and end this connection.
@@ -8,26 +8,22 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI32, Ordering};
 
 use bson::RawDocument;
-use bytes::{Bytes, BytesMut};
-use tessera_frontend::{Activity, Connection, Shutdown, Stream};
+use bytes::Bytes;
+use tessera_frontend::{Activity, Connection, Shutdown};
 use tessera_mongo_language::error::Code;
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tracing::debug;
 
 use crate::dispatch::{self, Answer, Incoming};
 use crate::failure::Failure;
+use crate::line::{Ended, Line};
 use crate::reply;
 use crate::service::Service;
-use crate::session::Session;
+use crate::session::{Link, Session};
 use crate::wire::compression::{self, Compressor};
-use crate::wire::header::{HEADER_BYTES, Header, op_code};
+use crate::wire::header::{Header, op_code};
 use crate::wire::message::{self, Flags};
 use crate::wire::{Malformed, query};
 
-/// Room for a small request, and how much more is asked for at a time: a header alone, which may
-/// announce the longest message, must not cost memory.
-const READ_BYTES: usize = 16 * 1024;
-const READ_STEP_BYTES: usize = 1 << 20;
 /// A larger output buffer is not kept for the next reply.
 const KEPT_OUTPUT_BYTES: usize = 1 << 20;
 
@@ -42,30 +38,33 @@ pub(crate) async fn serve(service: Arc<Service>, connection: Connection) {
         shutdown,
         ..
     } = connection;
-    let session = Session::new(&service, (id, peer), shutdown.clone(), gate);
+    let line = Arc::new(Line::new(stream));
+    let link = Link {
+        connection: id,
+        peer,
+        shutdown: shutdown.clone(),
+        gate,
+        line: Some(Arc::clone(&line)),
+    };
+    let session = Session::new(&service, link);
     let mut connection = Served {
         service,
         session,
-        stream,
+        line,
         activity,
         shutdown,
-        input: BytesMut::with_capacity(READ_BYTES),
         output: Vec::new(),
     };
     let ended = connection.run().await;
     debug!(why = ended.0, "connection ends");
 }
 
-/// Why a connection ends.
-struct Ended(&'static str);
-
 struct Served {
     service: Arc<Service>,
     session: Session,
-    stream: Box<dyn Stream>,
+    line: Arc<Line>,
     activity: Activity,
     shutdown: Shutdown,
-    input: BytesMut,
     output: Vec<u8>,
 }
 
@@ -78,7 +77,7 @@ impl Served {
             let packet = tokio::select! {
                 biased;
                 () = &mut stopping => return Ended("the server is stopping"),
-                packet = read_packet(self.stream.as_mut(), &mut self.input) => packet,
+                packet = self.line.packet() => packet,
             };
             let (header, packet) = match packet {
                 Ok(packet) => packet,
@@ -248,47 +247,13 @@ impl Served {
         if self.output.is_empty() {
             return Ok(());
         }
-        let sent = async {
-            self.stream.write_all(&self.output).await?;
-            self.stream.flush().await
-        };
-        sent.await.map_err(|_| Ended("a reply could not be sent"))?;
+        let sent = self.line.send(&self.output).await;
+        sent.map_err(|_| Ended("a reply could not be sent"))?;
         if self.output.capacity() > KEPT_OUTPUT_BYTES {
             self.output = Vec::new();
         }
         self.output.clear();
         Ok(())
-    }
-}
-
-/// Reads one packet, header included. What came behind it stays in `input`.
-async fn read_packet(
-    stream: &mut dyn Stream,
-    input: &mut BytesMut,
-) -> Result<(Header, Bytes), Ended> {
-    let header = loop {
-        if let Some(header) = input.first_chunk::<HEADER_BYTES>() {
-            break Header::parse(header).ok_or(Ended("a message has an impossible length"))?;
-        }
-        read_some(stream, input, READ_BYTES).await?;
-    };
-    while input.len() < header.length {
-        let missing = header.length - input.len();
-        read_some(stream, input, missing.min(READ_STEP_BYTES)).await?;
-    }
-    Ok((header, input.split_to(header.length).freeze()))
-}
-
-async fn read_some(
-    stream: &mut dyn Stream,
-    input: &mut BytesMut,
-    room: usize,
-) -> Result<(), Ended> {
-    input.reserve(room);
-    match stream.read_buf(input).await {
-        Ok(0) => Err(Ended("the client closed it")),
-        Ok(_) => Ok(()),
-        Err(_) => Err(Ended("it was lost or timed out")),
     }
 }
 

@@ -1,11 +1,13 @@
 //! From a request to its reply: find the command, check what may be checked without knowing it, run
 //! it, and complete its answer.
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 use bson::{Document, RawDocument, RawDocumentBuf};
 use bytes::Bytes;
+use tessera_core::deadline::Deadline;
 use tessera_core::engine::BoxFuture;
 use tessera_mongo_language::error::Code;
 use tracing::debug;
@@ -193,15 +195,16 @@ async fn run(
         "commitTransaction" => 0,
         _ => capped_writes.noted(),
     };
+    let deadline = Deadline::new(limit, Some(Arc::clone(&session.wanted)));
     let outcome = {
-        let running = async {
+        let running = deadline.run(async {
             // Ending sessions takes a write concern, so that it need not be answered, and writes
             // nothing.
             if command.takes_write_concern && command.name != "endSessions" {
                 service.write_lock.passed().await;
             }
             guarded((command.run)(service, session, request)).await
-        };
+        });
         tokio::select! {
             biased;
             outcome = running => outcome,

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use bson::{Bson, Document};
 use tessera_core::budget::Shortage;
+use tessera_core::deadline::Interruption;
 use tessera_core::error::StatementError;
 use tessera_mongo_language::error::{Code, Error};
 
@@ -99,6 +100,12 @@ impl From<Error> for Failure {
             retry_after: None,
             is_half_done: false,
         }))
+    }
+}
+
+impl From<Interruption> for Failure {
+    fn from(interruption: Interruption) -> Self {
+        Error::from(interruption).into()
     }
 }
 

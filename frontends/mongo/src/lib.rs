@@ -29,6 +29,7 @@ mod failure;
 mod fields;
 mod index;
 mod labels;
+mod line;
 mod listing;
 mod logical;
 mod model;

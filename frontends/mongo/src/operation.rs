@@ -11,8 +11,11 @@ use std::time::Instant;
 use bson::Document;
 use bytes::Bytes;
 use dashmap::DashMap;
+use tessera_core::deadline::{Interruption, Watch};
+use tessera_frontend::Shutdown;
 use tokio::sync::Notify;
 
+use crate::line::Line;
 use crate::logical::SessionKey;
 
 /// All open connections.
@@ -48,6 +51,24 @@ pub(crate) struct Running {
     pub(crate) began: Instant,
     pub(crate) session: Option<SessionKey>,
     pub(crate) killed: bool,
+}
+
+/// Tells whether the command that runs on a connection is still wanted.
+pub(crate) struct Wanted {
+    pub(crate) place: Arc<Place>,
+    pub(crate) shutdown: Shutdown,
+    /// Where the client is; none where there is no connection.
+    pub(crate) line: Option<Arc<Line>>,
+}
+
+impl Watch for Wanted {
+    fn interruption(&self, is_long: bool) -> Option<Interruption> {
+        if self.place.is_killed() || self.line.as_ref().is_some_and(|line| line.is_closed()) {
+            return Some(Interruption::Cancelled);
+        }
+        // What is soon done is not cut off.
+        (is_long && self.shutdown.is_requested()).then_some(Interruption::Shutdown)
+    }
 }
 
 /// What is known of one connection at one moment.
@@ -150,6 +171,12 @@ impl Place {
                 return;
             }
         }
+    }
+
+    /// Whether the running command was killed.
+    fn is_killed(&self) -> bool {
+        let state = self.lock();
+        state.running.as_ref().is_some_and(|running| running.killed)
     }
 
     pub(crate) fn set_client(&self, client: &Document) {

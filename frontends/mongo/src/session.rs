@@ -5,17 +5,29 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bson::Document;
+use tessera_core::deadline::Watch;
 use tessera_core::throughput::{Charge, Meter};
 use tessera_frontend::{LoginGate, Shutdown};
 
 use crate::access::{self, Need};
 use crate::auth::login::{Identity, Login};
 use crate::failure::Result;
-use crate::operation::Place;
+use crate::line::Line;
+use crate::operation::{Place, Wanted};
 use crate::request::Request;
 use crate::service::Service;
 use crate::top::Row;
 use crate::wire::compression::Compressor;
+
+/// What a session has of its connection.
+pub(crate) struct Link {
+    pub(crate) connection: u64,
+    pub(crate) peer: SocketAddr,
+    pub(crate) shutdown: Shutdown,
+    pub(crate) gate: LoginGate,
+    /// None where a test talks to the session without a stream.
+    pub(crate) line: Option<Arc<Line>>,
+}
 
 /// The state of one connection.
 pub(crate) struct Session {
@@ -34,6 +46,8 @@ pub(crate) struct Session {
     /// Where the command that runs is noted.
     pub(crate) place: Arc<Place>,
     pub(crate) shutdown: Shutdown,
+    /// Whether the command that runs is still wanted.
+    pub(crate) wanted: Arc<dyn Watch>,
     /// Whether the running command wants to answer once more, of a client that allows that.
     pub(crate) more_to_come: bool,
     /// What the command that runs has cost so far.
@@ -54,12 +68,20 @@ pub(crate) struct LastCommand {
 }
 
 impl Session {
-    pub(crate) fn new(
-        service: &Arc<Service>,
-        (connection, peer): (u64, SocketAddr),
-        shutdown: Shutdown,
-        gate: LoginGate,
-    ) -> Self {
+    pub(crate) fn new(service: &Arc<Service>, link: Link) -> Self {
+        let Link {
+            connection,
+            peer,
+            shutdown,
+            gate,
+            line,
+        } = link;
+        let place = service.connections.open(connection, peer);
+        let wanted = Arc::new(Wanted {
+            place: Arc::clone(&place),
+            shutdown: shutdown.clone(),
+            line,
+        });
         Self {
             connection,
             peer,
@@ -68,8 +90,9 @@ impl Session {
             compressors: Vec::new(),
             login: Login::default(),
             gate,
-            place: service.connections.open(connection, peer),
+            place,
             shutdown,
+            wanted,
             more_to_come: false,
             charge: Charge::default(),
             last: None,

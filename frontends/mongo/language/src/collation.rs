@@ -11,6 +11,7 @@ use icu_collator::{
     options::{AlternateHandling, CaseLevel, CollatorOptions, MaxVariable, Strength},
     preferences::{CollationCaseFirst, CollationNumericOrdering},
 };
+use tessera_core::deadline;
 
 use crate::{
     compare::type_name,
@@ -30,6 +31,9 @@ const SIMPLE: &str = "simple";
 pub struct Collation {
     rules: Option<Arc<Rules>>,
 }
+
+/// How much of a text one step compares.
+const BYTES_IN_STEP: usize = 16;
 
 impl Collation {
     /// Reads a collation as commands give it: `{locale: "fr", strength: 1, …}`.
@@ -51,7 +55,10 @@ impl Collation {
     pub fn compare(&self, a: &str, b: &str) -> Ordering {
         match &self.rules {
             None => a.cmp(b),
-            Some(rules) => rules.collator.as_borrowed().compare(a, b),
+            Some(rules) => {
+                deadline::note(a.len().min(b.len()) / BYTES_IN_STEP);
+                rules.collator.as_borrowed().compare(a, b)
+            }
         }
     }
 
@@ -60,6 +67,7 @@ impl Collation {
         let Some(rules) = &self.rules else {
             return text.as_bytes().to_vec();
         };
+        deadline::note(text.len() / BYTES_IN_STEP);
         let mut key = Vec::new();
         let Ok(()) = rules
             .collator

@@ -3,12 +3,14 @@
 use std::cmp::Ordering;
 
 use bson::{Binary, Bson, DbPointer, Document, RawDocumentBuf};
+use tessera_core::deadline;
 
 use crate::{collation::Collation, number::Number};
 
 /// The order of two values: by their types first, then by value. Numbers of all types compare with
 /// each other, strings with symbols.
 pub fn compare(a: &Bson, b: &Bson, collation: &Collation) -> Ordering {
+    deadline::note(1);
     type_order(a)
         .cmp(&type_order(b))
         .then_with(|| compare_same_type(a, b, collation))

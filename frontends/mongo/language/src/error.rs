@@ -3,6 +3,7 @@
 use std::{borrow::Cow, fmt};
 
 use bson::Document;
+use tessera_core::deadline::Interruption;
 
 /// The result of everything in this crate that a client's input can make fail.
 pub type Result<T> = std::result::Result<T, Error>;
@@ -36,6 +37,19 @@ impl fmt::Display for Error {
 }
 
 impl std::error::Error for Error {}
+
+impl From<Interruption> for Error {
+    fn from(interruption: Interruption) -> Self {
+        let code = match interruption {
+            Interruption::TimeLimit => Code::MAX_TIME_MS_EXPIRED,
+            Interruption::Cancelled => Code::INTERRUPTED,
+            Interruption::Shutdown => Code::INTERRUPTED_AT_SHUTDOWN,
+            Interruption::Crowded => Code::ADMISSION_QUEUE_OVERFLOW,
+            Interruption::Memory => Code::EXCEEDED_MEMORY_LIMIT,
+        };
+        Self::new(code, interruption.to_string())
+    }
+}
 
 /// An argument that is wrong in some way that no other code tells.
 pub fn bad_value(message: impl Into<String>) -> Error {

@@ -8,6 +8,7 @@
 //! [`compare`]: crate::compare::compare
 
 use bson::{Bson, Document};
+use tessera_core::deadline;
 use tessera_core::encoding::{invert, put_bytes, put_i64, put_u32, put_u64};
 
 use self::tag::{
@@ -68,6 +69,7 @@ pub fn encode(value: &Bson, collation: &Collation) -> Vec<u8> {
 
 /// Appends the bytes of a value.
 pub fn encode_into(out: &mut Vec<u8>, value: &Bson, collation: &Collation) {
+    deadline::note(1);
     if let Some(number) = Number::from_bson(value) {
         return put_number(out, number);
     }
@@ -219,7 +221,7 @@ fn put_digits(out: &mut Vec<u8>, number: Decimal) {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use bson::{
         Binary, DateTime, JavaScriptCodeWithScope, Timestamp, doc, oid::ObjectId,
         spec::BinarySubtype,
@@ -318,7 +320,8 @@ mod tests {
         prop::collection::vec(("[a-b]{0,2}", values), 0..4).prop_map(Document::from_iter)
     }
 
-    fn value() -> impl Strategy<Value = Bson> {
+    /// Any value.
+    pub(crate) fn value() -> impl Strategy<Value = Bson> {
         scalar().prop_recursive(3, 12, 4, |inner| {
             prop_oneof![
                 prop::collection::vec(inner.clone(), 0..4).prop_map(Bson::Array),

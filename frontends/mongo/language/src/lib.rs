@@ -10,6 +10,7 @@ pub mod filter;
 pub mod hash;
 pub mod key;
 pub mod key_text;
+mod members;
 pub mod number;
 pub mod path;
 pub mod pipeline;

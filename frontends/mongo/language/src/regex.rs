@@ -2,18 +2,38 @@
 
 use std::collections::HashMap;
 use std::ops::Range;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::time::{Duration, Instant};
 
 use bson::Bson;
 use pcre2::bytes::{Regex as Pcre, RegexBuilder};
+use tessera_core::deadline;
 
 use crate::error::{Code, Error, Result, bad_value};
 
 /// Longer patterns do not compile.
 const MAX_PATTERN_BYTES: usize = 16 * 1024;
 
-/// How many steps one match may take, so that a pattern cannot hold a worker for long.
-const MATCH_LIMIT: u32 = 2_000_000;
+/// How many steps one match may take: few at first, so that a pattern cannot hold a worker for
+/// long, and more if these were not enough.
+const MATCH_LIMITS: [u32; 6] = [64, 512, 4_096, 32_768, 262_144, 2_000_000];
+
+/// Which limit a match begins with. Its steps are a fraction of a millisecond.
+const FIRST_LIMIT: usize = 3;
+
+/// A step that meets a back reference compares as many bytes as the group has, which is not
+/// counted. So many bytes are compared at most before a match is given up or tried with more steps.
+const MAX_COMPARED: usize = 16 << 20;
+
+/// A match with back references that took so long without an end is given up: more steps would take
+/// much longer.
+const MAX_ATTEMPT: Duration = Duration::from_millis(50);
+
+/// Steps that are known to be many, before which the worker is given away.
+const MANY_STEPS: usize = 10_000;
+
+/// The number of PCRE2's error for a match that reached its limit.
+const LIMIT_REACHED: i32 = -47;
 
 /// How much memory one match may take for backtracking.
 const HEAP_LIMIT_KIB: u32 = 16 * 1024;
@@ -35,7 +55,14 @@ pub const MATCH_FAILED: Code = Code(51156);
 pub struct Regex {
     pattern: String,
     options: String,
-    compiled: Arc<Pcre>,
+    compiled: Arc<Compiled>,
+}
+
+/// A pattern, compiled once for each limit that was needed: limits are part of what is compiled.
+#[derive(Debug)]
+struct Compiled {
+    with_limits: [OnceLock<Pcre>; MATCH_LIMITS.len()],
+    refers_back: bool,
 }
 
 impl PartialEq for Regex {
@@ -57,12 +84,17 @@ impl Regex {
                 "Regular expression cannot contain an embedded null byte",
             ));
         }
-        let compiled = cached(pattern, options)?;
-        Ok(Self {
+        if pattern.len() > MAX_PATTERN_BYTES {
+            let message = "Regular expression is invalid: pattern string is longer than the limit";
+            return Err(Error::new(BAD_PATTERN, message));
+        }
+        let regex = Self {
             pattern: pattern.to_owned(),
             options: options.to_owned(),
-            compiled,
-        })
+            compiled: cached(pattern, options),
+        };
+        regex.at_limit(FIRST_LIMIT)?;
+        Ok(regex)
     }
 
     /// The pattern of a BSON regular expression.
@@ -99,20 +131,60 @@ impl Regex {
 
     /// Whether the pattern occurs in the text.
     pub fn is_match(&self, text: &str) -> Result<bool> {
-        self.compiled.is_match(text.as_bytes()).map_err(failed)
+        self.attempt(text.len(), |regex| regex.is_match(text.as_bytes()))
     }
 
     /// Where the pattern next occurs from byte `start` on, and its groups; group 0 is all of it.
     pub fn captures_at(&self, text: &str, start: usize) -> Result<Option<Captures>> {
-        let mut locations = self.compiled.capture_locations();
-        let found = self
-            .compiled
-            .captures_read_at(&mut locations, text.as_bytes(), start);
-        if found.map_err(failed)?.is_none() {
-            return Ok(None);
+        self.attempt(text.len().saturating_sub(start), |regex| {
+            let mut locations = regex.capture_locations();
+            let found = regex.captures_read_at(&mut locations, text.as_bytes(), start)?;
+            let group = |number| locations.get(number).map(|(start, end)| start..end);
+            Ok(found.map(|_| (0..locations.len()).map(group).collect()))
+        })
+    }
+
+    /// Matches with few steps, and with more as long as these do not suffice.
+    fn attempt<T>(
+        &self,
+        length: usize,
+        run: impl Fn(&Pcre) -> std::result::Result<T, pcre2::Error>,
+    ) -> Result<T> {
+        deadline::step(1 + length / 256)?;
+        let mut level = self.compiled.first_limit(length);
+        if level < FIRST_LIMIT {
+            deadline::step(MANY_STEPS)?;
         }
-        let group = |number| locations.get(number).map(|(start, end)| start..end);
-        Ok(Some((0..locations.len()).map(group).collect()))
+        loop {
+            let began = self.compiled.refers_back.then(Instant::now);
+            let error = match run(self.at_limit(level)?) {
+                Ok(found) => return Ok(found),
+                Err(error) => error,
+            };
+            let is_last = level + 1 >= MATCH_LIMITS.len();
+            let is_slow = began.is_some_and(|began| began.elapsed() > MAX_ATTEMPT);
+            if error.code() != LIMIT_REACHED || is_last || is_slow {
+                return Err(failed(error));
+            }
+            deadline::step(MANY_STEPS)?;
+            level += 1;
+        }
+    }
+
+    fn at_limit(&self, level: usize) -> Result<&Pcre> {
+        let place = self.compiled.with_limits.get(level);
+        let limit = MATCH_LIMITS.get(level);
+        let (Some(place), Some(limit)) = (place, limit) else {
+            let message = "a pattern has no such limit";
+            return Err(Error::new(Code::INTERNAL_ERROR, message));
+        };
+        match place.get() {
+            Some(compiled) => Ok(compiled),
+            None => {
+                let compiled = compile(&self.pattern, &self.options, *limit)?;
+                Ok(place.get_or_init(|| compiled))
+            }
+        }
     }
 
     /// The text that everything this pattern matches begins with, if the pattern says so in the
@@ -163,20 +235,42 @@ fn failed(error: pcre2::Error) -> Error {
     Error::new(MATCH_FAILED, message)
 }
 
-fn compile(pattern: &str, options: &str) -> Result<Pcre> {
-    if pattern.len() > MAX_PATTERN_BYTES {
-        let message = "Regular expression is invalid: pattern string is longer than the limit";
-        return Err(Error::new(BAD_PATTERN, message));
+impl Compiled {
+    fn new(pattern: &str) -> Self {
+        Self {
+            with_limits: Default::default(),
+            refers_back: may_refer_back(pattern),
+        }
     }
+
+    /// With which limit a match of so many bytes begins.
+    fn first_limit(&self, length: usize) -> usize {
+        if !self.refers_back {
+            return FIRST_LIMIT;
+        }
+        let fits = |limit: &u32| (*limit as usize).saturating_mul(length) <= MAX_COMPARED;
+        let fitting = MATCH_LIMITS.iter().take_while(|limit| fits(limit)).count();
+        fitting.saturating_sub(1).min(FIRST_LIMIT)
+    }
+}
+
+/// Whether a pattern may have back references: `\\1`, `\\g{1}`, `\\k<name>`, `(?P=name)`.
+fn may_refer_back(pattern: &str) -> bool {
+    let refers = |pair: &[u8]| matches!(pair, [b'\\', b'1'..=b'9' | b'g' | b'k']);
+    pattern.contains("(?P=") || pattern.as_bytes().windows(2).any(refers)
+}
+
+fn compile(pattern: &str, options: &str, match_limit: u32) -> Result<Pcre> {
     // The crate has no setters for the limits; at the start of a pattern they can only be lowered.
-    let limited = format!("(*LIMIT_MATCH={MATCH_LIMIT})(*LIMIT_HEAP={HEAP_LIMIT_KIB}){pattern}");
+    let limited = format!("(*LIMIT_MATCH={match_limit})(*LIMIT_HEAP={HEAP_LIMIT_KIB}){pattern}");
     RegexBuilder::new()
         .utf(true)
         .caseless(options.contains('i'))
         .multi_line(options.contains('m'))
         .dotall(options.contains('s'))
         .extended(options.contains('x'))
-        .jit_if_available(true)
+        // Compiled code does not count what backtracks into a repeated character.
+        .jit_if_available(!may_refer_back(pattern))
         .max_jit_stack_size(Some(JIT_STACK_BYTES))
         .build(&limited)
         .map_err(|error| {
@@ -187,24 +281,23 @@ fn compile(pattern: &str, options: &str) -> Result<Pcre> {
         })
 }
 
-type Cache = HashMap<(String, String), Arc<Pcre>>;
+type Cache = HashMap<(String, String), Arc<Compiled>>;
 
-fn cached(pattern: &str, options: &str) -> Result<Arc<Pcre>> {
+fn cached(pattern: &str, options: &str) -> Arc<Compiled> {
     static CACHE: Mutex<Option<Cache>> = Mutex::new(None);
 
     let key = (pattern.to_owned(), options.to_owned());
-    let lock = || CACHE.lock().unwrap_or_else(PoisonError::into_inner);
-    if let Some(known) = lock().as_ref().and_then(|cache| cache.get(&key)) {
-        return Ok(Arc::clone(known));
-    }
-    let compiled = Arc::new(compile(pattern, options)?);
-    let mut guard = lock();
+    let mut guard = CACHE.lock().unwrap_or_else(PoisonError::into_inner);
     let cache = guard.get_or_insert_default();
+    if let Some(known) = cache.get(&key) {
+        return Arc::clone(known);
+    }
     if cache.len() >= CACHED_PATTERNS {
         cache.clear();
     }
+    let compiled = Arc::new(Compiled::new(pattern));
     cache.insert(key, Arc::clone(&compiled));
-    Ok(compiled)
+    compiled
 }
 
 #[cfg(test)]
@@ -265,6 +358,46 @@ mod tests {
         let regex = Regex::new("^(a+)+$", "").unwrap();
         let text = format!("{}b", "a".repeat(64));
         assert_eq!(regex.is_match(&text).unwrap_err().code, super::MATCH_FAILED);
+    }
+
+    #[test]
+    fn gives_up_on_back_references_that_compare_for_long() {
+        for (pattern, unit, times) in [
+            ("^(.*)\\1z", "a", 1_000_000),
+            ("^(.*)\\g{1}z", "a", 4_000_000),
+            ("^(?<x>.*)\\k<x>z", "ab", 300_000),
+            ("^(?P<x>.+)(?P=x)z", "a", 200_000),
+            ("(.*)\\1\\1z", "abc", 100_000),
+            ("^(?=(a*))(?=(a*))\\1\\2\\1\\2.*(?<=a)b", "a", 100_000),
+            ("^(.*)(.*)\\2\\1z", "a", 20_000),
+            ("(?i)^(.*)\\1z", "aA", 200_000),
+        ] {
+            let began = std::time::Instant::now();
+            let regex = Regex::new(pattern, "").unwrap();
+            let outcome = regex.is_match(&unit.repeat(times));
+            assert_ne!(outcome, Ok(true), "{pattern}");
+            let took = began.elapsed();
+            assert!(took.as_secs() < 30, "{pattern} took {took:?}");
+        }
+        for (pattern, text) in [
+            ("^(a+)-\\1$", "aaa-aaa"),
+            ("(\\w+) \\1", "one two two"),
+            ("^(a*)b\\1$", "aabaa"),
+        ] {
+            assert!(Regex::new(pattern, "").unwrap().is_match(text).unwrap());
+            let long = format!("{}{text}", "x\n".repeat(200));
+            let regex = Regex::new(pattern, "m").unwrap();
+            assert!(regex.is_match(&long).unwrap(), "{pattern}");
+        }
+    }
+
+    #[test]
+    fn goes_on_with_more_steps_where_few_do_not_suffice() {
+        let text = format!("{}c", "ab".repeat(2_000));
+        for (pattern, expected) in [("^(?:a|b|ab)*c$", true), ("a.*b.*a.*d", false)] {
+            let regex = Regex::new(pattern, "").unwrap();
+            assert_eq!(regex.is_match(&text), Ok(expected), "{pattern}");
+        }
     }
 
     #[test]

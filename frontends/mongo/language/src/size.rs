@@ -1,6 +1,50 @@
-//! How many bytes values take as BSON, by which memory is accounted and limits are checked.
+//! How many bytes values take, as BSON and in memory, by which memory is accounted and limits are
+//! checked.
 
 use bson::{Bson, Document};
+use tessera_core::deadline;
+
+/// What a field of a document takes beside its name and its value: the hash, the length and the
+/// place of the name, and its entry in the table.
+const FIELD_BYTES: usize = 48;
+
+/// The bytes of memory that a value takes, with what it owns.
+pub fn footprint(value: &Bson) -> usize {
+    let owned = match value {
+        Bson::String(text) | Bson::Symbol(text) | Bson::JavaScriptCode(text) => text.len(),
+        Bson::Binary(binary) => binary.bytes.len(),
+        Bson::RegularExpression(regex) => {
+            regex.pattern.as_str().len() + regex.options.as_str().len()
+        }
+        Bson::JavaScriptCodeWithScope(code) => code.code.len() + document_footprint(&code.scope),
+        Bson::Document(document) => document_footprint(document),
+        Bson::Array(items) => {
+            deadline::note(items.len() / 4);
+            items.iter().map(footprint).sum()
+        }
+        Bson::Null
+        | Bson::Undefined
+        | Bson::MinKey
+        | Bson::MaxKey
+        | Bson::Boolean(_)
+        | Bson::Int32(_)
+        | Bson::Double(_)
+        | Bson::Int64(_)
+        | Bson::Timestamp(_)
+        | Bson::DateTime(_)
+        | Bson::ObjectId(_)
+        | Bson::Decimal128(_)
+        | Bson::DbPointer(_) => 0,
+    };
+    size_of::<Bson>() + owned
+}
+
+/// The bytes of memory that a document's fields take.
+pub fn document_footprint(document: &Document) -> usize {
+    deadline::note(document.len() / 4);
+    let field = |(name, value): (&String, &Bson)| FIELD_BYTES + name.len() + footprint(value);
+    document.iter().map(field).sum()
+}
 
 /// The bytes of a document: its length, its elements, and the closing null.
 pub fn document_size(document: &Document) -> usize {

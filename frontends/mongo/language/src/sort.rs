@@ -3,6 +3,7 @@
 use std::cmp::Ordering;
 
 use bson::{Bson, Document};
+use tessera_core::deadline;
 
 use crate::collation::Collation;
 use crate::compare::compare;
@@ -165,7 +166,7 @@ impl SortPattern {
             .into_iter()
             .map(|document| Ok((self.key(&document)?, document)))
             .collect::<Result<Vec<_>>>()?;
-        keyed.sort_by(|(a, _), (b, _)| self.compare_keys(a, b));
+        deadline::sort_by(&mut keyed, |(a, _), (b, _)| self.compare_keys(a, b))?;
         Ok(keyed.into_iter().map(|(_, document)| document).collect())
     }
 

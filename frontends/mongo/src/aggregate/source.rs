@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use bson::Document;
+use tessera_core::deadline;
 use tessera_mongo_language::error::Result as LanguageResult;
 use tessera_mongo_language::pipeline::{BoxFuture, Source};
 
@@ -48,8 +49,6 @@ impl CollectionSource {
         if self.execution.is_done() {
             return Ok(None);
         }
-        // The stages above never wait: others who run here, and time limits, get their turn.
-        tokio::task::yield_now().await;
         let (execution, target) = (&mut self.execution, &self.target);
         let batch = self
             .environment
@@ -62,6 +61,7 @@ impl CollectionSource {
                         Some(row) => batch.push(execution.finish_document(row)?),
                         None => break,
                     }
+                    deadline::pause().await;
                 }
                 Ok(batch)
             })

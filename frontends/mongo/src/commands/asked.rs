@@ -1,6 +1,7 @@
 //! What several commands may ask alike: a collation, a hint, variables, numbers with limits.
 
 use bson::{Bson, Document, RawArray, RawBsonRef, RawDocument};
+use tessera_core::deadline;
 use tessera_mongo_language::collation::Collation;
 use tessera_mongo_language::compare::type_name;
 use tessera_mongo_language::error::{bad_value, failed_to_parse, type_mismatch};
@@ -15,8 +16,12 @@ use crate::fields::{Fields, whole};
 use crate::plan::Hint;
 use crate::service::Service;
 
+/// How many bytes are read in a step.
+const BYTES_IN_STEP: usize = 64;
+
 /// A document of a command, read.
 pub(crate) fn owned(document: &RawDocument) -> Result<Document> {
+    deadline::step(document.as_bytes().len() / BYTES_IN_STEP)?;
     Ok(Document::try_from(document)?)
 }
 

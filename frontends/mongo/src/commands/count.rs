@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use bson::{Bson, Document, RawBsonRef, doc};
 use tessera_core::Transaction;
+use tessera_core::deadline;
 use tessera_mongo_language::collation::Collation;
 use tessera_mongo_language::error::{Code, Error, bad_value, failed_to_parse};
 use tessera_mongo_language::key;
@@ -278,6 +279,7 @@ impl Distinct {
     }
 
     fn take_value(&mut self, value: &Bson) -> Result<()> {
+        deadline::step(1)?;
         let encoded = key::encode(value, &self.collation);
         if self.seen.insert(encoded.clone()) {
             self.bytes += encoded.len() + 16;

@@ -2,6 +2,7 @@
 //! documents are at hand, so they are only looked through.
 
 use bson::Document;
+use tessera_core::deadline;
 
 use crate::execute::query::Query;
 use crate::failure::Result;
@@ -17,7 +18,7 @@ pub(crate) fn answer(query: &Query, documents: Vec<Document>) -> Result<Vec<Docu
     if let Some(sort) = &query.sort {
         let keyed = found.into_iter().map(|row| Ok((sort.key(&row.0)?, row)));
         let mut keyed: Vec<_> = keyed.collect::<Result<_>>()?;
-        keyed.sort_by(|(a, _), (b, _)| sort.compare_keys(a, b));
+        deadline::sort_by(&mut keyed, |(a, _), (b, _)| sort.compare_keys(a, b))?;
         found = keyed.into_iter().map(|(_, row)| row).collect();
     }
     let skip = usize::try_from(query.skip).unwrap_or(usize::MAX);

@@ -14,6 +14,7 @@ use bson::Document;
 use bytes::Bytes;
 use tessera_core::Transaction;
 use tessera_core::container::Container;
+use tessera_core::deadline;
 use tessera_core::engine::BoxFuture;
 use tessera_core::item::Item;
 use tessera_core::locator::Locator;
@@ -33,6 +34,10 @@ use crate::plan::{Access, Plan};
 
 /// The most documents looked at in one step.
 const MAX_PAGE: usize = 1_000;
+/// Steps of looking at a document, whatever the filter does with it.
+const ROW_STEPS: usize = 4;
+/// How many bytes of a stored document are read in a step.
+const BYTES_IN_STEP: usize = 64;
 /// The most bytes that a query may sort if it may not go to disk.
 const SORT_BYTES: usize = 100 * 1024 * 1024;
 /// The most bytes that a query may sort at all.
@@ -162,10 +167,6 @@ impl Execution {
         container: &Container,
         wanted: usize,
     ) -> Result<()> {
-        // Reading from memory never waits: others who run here, and time limits, get their turn.
-        if self.page > 0 {
-            tokio::task::yield_now().await;
-        }
         let still = self.left.map_or(wanted, |left| wanted.min(clamp(left)));
         let still = still.saturating_add(clamp(self.to_skip));
         // Pages grow while a filter lets little through.
@@ -178,6 +179,8 @@ impl Execution {
             if let Some(row) = examine(&self.query, found)? {
                 self.ready.push_back(row);
             }
+            // Reading from memory never waits: others who run here get their turn.
+            deadline::pause().await;
         }
         self.is_complete = self.scanner.is_done();
         Ok(())
@@ -212,15 +215,16 @@ impl Execution {
                 let key = pattern.key(&document)?;
                 bytes += row.bytes();
                 rows.push((key, row));
+                deadline::pause().await;
             }
             if kept.is_some_and(|kept| rows.len() >= kept.saturating_mul(2).max(MAX_PAGE)) {
-                rows.sort_by(|a, b| pattern.compare_keys(&a.0, &b.0));
+                deadline::sort_by(&mut rows, |a, b| pattern.compare_keys(&a.0, &b.0))?;
                 rows.truncate(kept.unwrap_or(usize::MAX));
                 bytes = rows.iter().map(|(_, row)| row.bytes()).sum();
             }
             check_sort_bytes(&query, bytes)?;
         }
-        rows.sort_by(|a, b| pattern.compare_keys(&a.0, &b.0));
+        deadline::sort_by(&mut rows, |a, b| pattern.compare_keys(&a.0, &b.0))?;
         self.ready = rows.into_iter().map(|(_, row)| row).collect();
         self.is_complete = true;
         Ok(())
@@ -277,6 +281,7 @@ impl Execution {
 
 /// Whether a document matches, and what is known of it then.
 fn examine(query: &Query, found: Found) -> Result<Option<Row>> {
+    deadline::step(ROW_STEPS)?;
     let (item, document) = match found {
         Found::Covered(document) => (None, Some(document)),
         Found::Item(item) => (Some(item), None),
@@ -313,6 +318,7 @@ fn examine(query: &Query, found: Found) -> Result<Option<Row>> {
 
 /// A stored document.
 pub(crate) fn decode(body: &[u8]) -> Result<Document> {
+    deadline::step(body.len() / BYTES_IN_STEP)?;
     Ok(Document::from_reader(body).map_err(|_| damaged())?)
 }
 
@@ -378,6 +384,7 @@ impl Rows for FindRows {
                         self.execution.finish(row)?
                     }
                 };
+                deadline::pause().await;
                 if !batch.has_room(next.len()) {
                     self.held_back = Some(next);
                     return Ok(false);

@@ -2,13 +2,17 @@
 //! make values of all the others would cost more than everything else that a query does.
 
 use bson::{Bson, Document, RawDocument};
+use tessera_core::deadline;
 use tessera_mongo_language::filter::Filter;
 use tessera_mongo_language::sort::SortPattern;
 
-use super::{damaged, decode};
+use super::{BYTES_IN_STEP, damaged, decode};
 use crate::failure::Result;
 use crate::plan::predicate;
 use crate::wire::document::elements_among;
+
+/// So many fields are looked for by their names.
+const MOST_NAMES: usize = 32;
 
 /// The fields of documents that are looked at.
 #[derive(Clone, Debug)]
@@ -38,9 +42,14 @@ impl Looked {
         let mut names: Vec<String> = Vec::new();
         for path in paths {
             let name = path.split('.').next().unwrap_or_default();
-            if !names.iter().any(|known| known == name) {
-                names.push(name.to_owned());
+            if names.iter().any(|known| known == name) {
+                continue;
             }
+            // To look for each of many names costs more than reading all fields.
+            if names.len() >= MOST_NAMES {
+                return Self::All;
+            }
+            names.push(name.to_owned());
         }
         Self::Fields(names)
     }
@@ -51,6 +60,7 @@ impl Looked {
             return decode(body);
         };
         let document = RawDocument::from_bytes(body).map_err(|_| damaged())?;
+        deadline::step(body.len() / BYTES_IN_STEP)?;
         let mut looked_at = Document::new();
         for (name, value) in elements_among(document, names) {
             looked_at.insert(name, Bson::try_from(value).map_err(|_| damaged())?);

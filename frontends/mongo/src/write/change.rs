@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use bson::{Bson, Document};
 use tessera_core::Transaction;
+use tessera_core::deadline;
 use tessera_core::locator::Locator;
 use tessera_mongo_language::error::Code;
 use tessera_mongo_language::update::Update;
@@ -110,6 +111,7 @@ impl Change {
             };
             self.change_row(data, transaction, target, (progress, &mut changed, row))
                 .await?;
+            deadline::pause().await;
         }
         progress.is_done = !self.multi || changed.matched < most;
         changed.counts = progress.execution.counts();

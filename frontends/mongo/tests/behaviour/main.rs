@@ -5,6 +5,7 @@
 mod client;
 mod connecting;
 mod failing;
+mod freezing;
 mod indexes;
 mod login;
 mod operations;

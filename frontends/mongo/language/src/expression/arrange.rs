@@ -4,9 +4,10 @@ use std::borrow::Cow;
 use std::cmp::Ordering;
 
 use bson::{Bson, Document};
+use tessera_core::deadline::{self, Held};
 
 use super::operator::{Named, Operator, optional, positional, required};
-use super::{Call, Frame, Node, ParseContext, Value, fail, null, or_null, some};
+use super::{Call, Frame, Node, ParseContext, Value, fail, kept, null, or_null, some};
 use crate::compare::{self};
 use crate::error::Result;
 use crate::number::Number;
@@ -95,7 +96,7 @@ pub(super) fn sort<'a>(call: &'a Call, frame: &Frame<'a>) -> Result<Value<'a>> {
     match call.evaluate_argument(1, frame)?.as_deref() {
         Some(Bson::Document(pattern)) => {
             let order = sort_order(pattern)?;
-            items.sort_by(|a, b| {
+            deadline::sort_by(&mut items, |a, b| {
                 let by = |(path, descending): &(Vec<&str>, bool)| {
                     let order = compare::compare(plain(a, path), plain(b, path), frame.collation);
                     if *descending { order.reverse() } else { order }
@@ -105,16 +106,16 @@ pub(super) fn sort<'a>(call: &'a Call, frame: &Frame<'a>) -> Result<Value<'a>> {
                     .map(by)
                     .find(|order| order.is_ne())
                     .unwrap_or(Ordering::Equal)
-            });
+            })?;
         }
         direction => {
             let descending = direction
                 .and_then(Number::from_bson)
                 .is_some_and(|direction| direction.compare(Number::Int32(0)) == Ordering::Less);
-            items.sort_by(|a, b| {
+            deadline::sort_by(&mut items, |a, b| {
                 let order = compare::compare(a, b, frame.collation);
                 if descending { order.reverse() } else { order }
-            });
+            })?;
         }
     }
     some(items)
@@ -196,14 +197,19 @@ pub(super) fn zip<'a>(call: &'a Call, frame: &Frame<'a>) -> Result<Value<'a>> {
     for default in defaults {
         fillers.push(or_null(default.evaluate(frame)?));
     }
+    let mut held = Held::new();
     let mut rows = Vec::with_capacity(length.unwrap_or(0));
     for _ in 0..length.unwrap_or(0) {
         let next = |(column, filler): (&mut std::vec::IntoIter<Bson>, &Bson)| {
             column.next().unwrap_or_else(|| filler.clone())
         };
-        rows.push(Bson::Array(
-            columns.iter_mut().zip(&fillers).map(next).collect(),
-        ));
+        deadline::step(columns.len())?;
+        rows.push(kept(
+            Cow::Owned(Bson::Array(
+                columns.iter_mut().zip(&fillers).map(next).collect(),
+            )),
+            &mut held,
+        )?);
     }
     some(rows)
 }

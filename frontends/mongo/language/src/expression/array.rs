@@ -1,15 +1,19 @@
 //! Arrays: pieces, positions, order, and going between arrays and objects.
 
 use std::borrow::Cow;
+use std::sync::Arc;
 
 use bson::{Bson, Document, doc};
+use tessera_core::deadline;
 
 use super::arrange::{parse_sort, parse_zip, sort, zip};
-use super::operator::{Form, Operator, take};
+use super::operator::{Fold, Form, Operator, take};
 use super::string::count;
-use super::{Frame, Value, fail, is_nullish, null, some};
-use crate::compare::{self, type_name};
+use super::{Call, Frame, Node, Value, fail, is_nullish, null, some};
+use crate::collation::Collation;
+use crate::compare::type_name;
 use crate::error::Result;
+use crate::members::{self, Members};
 use crate::number::Number;
 
 pub(super) const OPERATORS: &[Operator] = &[
@@ -19,8 +23,14 @@ pub(super) const OPERATORS: &[Operator] = &[
     }),
     Operator::values("$arrayToObject", Form::Exactly(1), array_to_object),
     Operator::values("$concatArrays", Form::Any, concat_arrays),
-    Operator::values("$in", Form::Exactly(2), contains),
-    Operator::values("$indexOfArray", Form::Between(2, 4), index_of),
+    Operator {
+        fold: Fold::Own(|call, collation| fold_search(call, collation, 1)),
+        ..Operator::lazy("$in", Form::Exactly(2), contains)
+    },
+    Operator {
+        fold: Fold::Own(|call, collation| fold_search(call, collation, 0)),
+        ..Operator::lazy("$indexOfArray", Form::Between(2, 4), index_of)
+    },
     Operator::values("$isArray", Form::Exactly(1), |values, _| {
         let [value] = take(values);
         some(matches!(value.as_deref(), Some(Bson::Array(_))))
@@ -106,6 +116,7 @@ fn array_to_object<'a>(values: Vec<Value<'a>>, _: &Frame<'a>) -> Result<Value<'a
         } else {
             key_and_value(item)?
         };
+        deadline::step(1)?;
         object.insert(key, value.clone());
     }
     some(object)
@@ -183,7 +194,10 @@ fn concat_arrays<'a>(values: Vec<Value<'a>>, _: &Frame<'a>) -> Result<Value<'a>>
     for value in values {
         match value.map(Cow::into_owned) {
             None | Some(Bson::Null | Bson::Undefined) => return null(),
-            Some(Bson::Array(items)) => all.extend(items),
+            Some(Bson::Array(items)) => {
+                deadline::step(items.len() / 4)?;
+                all.extend(items);
+            }
             Some(other) => {
                 let found = type_name(&other);
                 return fail(
@@ -196,24 +210,41 @@ fn concat_arrays<'a>(values: Vec<Value<'a>>, _: &Frame<'a>) -> Result<Value<'a>>
     some(all)
 }
 
-fn contains<'a>(values: Vec<Value<'a>>, frame: &Frame<'a>) -> Result<Value<'a>> {
-    let [value, array] = take(values);
+/// Folds the arguments, and makes a long constant array ready for being searched in.
+fn fold_search(mut call: Call, collation: &Collation, array: usize) -> Result<Node> {
+    for argument in &mut call.arguments {
+        let given = std::mem::replace(argument, Node::Absent);
+        *argument = given.fold(collation)?;
+    }
+    if let Node::Constant(Some(Bson::Array(items))) = call.argument(array) {
+        call.members = Members::of_many(items, collation)?.map(Arc::new);
+    }
+    Node::Call(Box::new(call)).folded_if_constant(collation)
+}
+
+fn contains<'a>(call: &'a Call, frame: &Frame<'a>) -> Result<Value<'a>> {
+    let value = call.evaluate_argument(0, frame)?;
+    if let Some(members) = &call.members {
+        return some(match value.as_deref() {
+            Some(value) => members.contains(value)?,
+            None => false,
+        });
+    }
+    let array = call.evaluate_argument(1, frame)?;
     let Some(Bson::Array(items)) = array.as_deref() else {
         return fail(40081, "$in requires an array as a second argument");
     };
-    some(
-        items
-            .iter()
-            .any(|item| is_equal(item, value.as_deref(), frame)),
-    )
+    some(match value.as_deref() {
+        Some(value) => members::position(items, value, frame.collation)?.is_some(),
+        None => false,
+    })
 }
 
-/// Whether an element equals a value; nothing equals what is missing.
-fn is_equal(item: &Bson, value: Option<&Bson>, frame: &Frame<'_>) -> bool {
-    value.is_some_and(|value| compare::equal(item, value, frame.collation))
-}
-
-fn index_of<'a>(values: Vec<Value<'a>>, frame: &Frame<'a>) -> Result<Value<'a>> {
+fn index_of<'a>(call: &'a Call, frame: &Frame<'a>) -> Result<Value<'a>> {
+    let mut values = Vec::with_capacity(call.arguments.len());
+    for argument in &call.arguments {
+        values.push(argument.evaluate(frame)?);
+    }
     let at = |index: usize| values.get(index).and_then(|value| value.as_deref());
     let items = match at(0) {
         None | Some(Bson::Null | Bson::Undefined) => return null(),
@@ -238,13 +269,21 @@ fn index_of<'a>(values: Vec<Value<'a>>, frame: &Frame<'a>) -> Result<Value<'a>> 
         0
     };
     let end = if values.len() > 3 {
-        position(at(3))?
+        position(at(3))?.min(items.len())
     } else {
         items.len()
     };
-    let found = (items.iter().enumerate().take(end).skip(start))
-        .find(|(_, item)| is_equal(item, at(1), frame));
-    some(found.map_or(Bson::Int32(-1), |(index, _)| count(index)))
+    let found = match (at(1), &call.members, items.get(start..end)) {
+        (Some(value), Some(members), _) if start == 0 => {
+            members.place(value)?.filter(|place| *place < end)
+        }
+        (Some(value), _, Some(part)) => {
+            let place = members::position(part, value, frame.collation)?;
+            place.map(|place| start + place)
+        }
+        _ => None,
+    };
+    some(found.map_or(Bson::Int32(-1), count))
 }
 
 fn range<'a>(values: Vec<Value<'a>>, _: &Frame<'a>) -> Result<Value<'a>> {
@@ -272,6 +311,7 @@ fn range<'a>(values: Vec<Value<'a>>, _: &Frame<'a>) -> Result<Value<'a>> {
     if length.saturating_mul(size_of::<Bson>() / 4) > MAX_BYTES {
         return fail(146, "$range would use too much memory");
     }
+    deadline::step(length / 8)?;
     let mut items = Vec::with_capacity(length);
     let mut next = Some(start);
     while let Some(current) = next

@@ -3,15 +3,18 @@
 use std::borrow::Cow;
 
 use bson::Bson;
+use tessera_core::deadline::{self, Held};
 
-use super::array::MAX_BYTES;
 use super::operator::{Fold, Form, Named, Operator, optional, required};
 use super::variables::validate_bound_name;
-use super::{Call, Frame, Local, Node, ParseContext, Value, fail, is_truthy, null, or_null, some};
+use super::{
+    Call, Frame, Local, Node, ParseContext, Value, count_owned, fail, is_truthy, kept,
+    kept_or_null, null, some,
+};
 use crate::compare::type_name;
 use crate::error::Result;
 use crate::number::Number;
-use crate::size::value_size;
+use crate::size::footprint;
 
 pub(super) const OPERATORS: &[Operator] = &[
     Operator::lazy("$filter", Form::Special(parse_filter), filter),
@@ -108,9 +111,12 @@ fn parse_let(
 }
 
 fn let_<'a>(call: &'a Call, frame: &Frame<'a>) -> Result<Value<'a>> {
+    let mut held = Held::new();
     let mut values = Vec::with_capacity(call.names.len());
     for (name, argument) in call.names.iter().zip(&call.arguments) {
-        values.push((name.as_str(), argument.evaluate(frame)?));
+        let value = argument.evaluate(frame)?;
+        count_owned(&value, &mut held)?;
+        values.push((name.as_str(), value));
     }
     bind(call, values, frame)
 }
@@ -180,20 +186,18 @@ fn map<'a>(call: &'a Call, frame: &Frame<'a>) -> Result<Value<'a>> {
     let Some(items) = elements("$map", &input, 16883)? else {
         return null();
     };
+    let mut held = Held::new();
+    count_owned(&input, &mut held)?;
     let mut output = Vec::with_capacity(items.len());
-    let mut size = 0;
     for item in items {
+        deadline::step(1)?;
         let local = Local {
             name: call.name(0),
             value: Some(Cow::Borrowed(item)),
             outer: frame.locals,
         };
-        let value = or_null(call.argument(1).evaluate(&frame.with(&local))?);
-        size += value_size(&value);
-        if size > MAX_BYTES {
-            return fail(146, "$map would use too much memory and cannot spill");
-        }
-        output.push(value);
+        let value = call.argument(1).evaluate(&frame.with(&local))?;
+        output.push(kept_or_null(value, &mut held)?);
     }
     some(output)
 }
@@ -232,16 +236,19 @@ fn filter<'a>(call: &'a Call, frame: &Frame<'a>) -> Result<Value<'a>> {
             Some(limit) => usize::try_from(limit).unwrap_or(usize::MAX),
         },
     };
+    let mut held = Held::new();
+    count_owned(&input, &mut held)?;
     let mut output = Vec::new();
     for item in items {
+        deadline::step(1)?;
         let local = Local {
             name: call.name(0),
             value: Some(Cow::Borrowed(item)),
             outer: frame.locals,
         };
-        let kept = call.argument(1).evaluate(&frame.with(&local))?;
-        if kept.as_deref().is_some_and(is_truthy) {
-            output.push(item.clone());
+        let accepted = call.argument(1).evaluate(&frame.with(&local))?;
+        if accepted.as_deref().is_some_and(is_truthy) {
+            output.push(kept(Cow::Borrowed(item), &mut held)?);
             if output.len() == limit {
                 break;
             }
@@ -273,8 +280,13 @@ fn reduce<'a>(call: &'a Call, frame: &Frame<'a>) -> Result<Value<'a>> {
     let Some(items) = elements("$reduce", &input, 40080)? else {
         return null();
     };
+    let mut of_input = Held::new();
+    count_owned(&input, &mut of_input)?;
     let mut value = call.evaluate_argument(1, frame)?.map(Cow::into_owned);
+    let mut of_value = Held::new();
+    of_value.add(value.as_ref().map_or(0, footprint))?;
     for item in items {
+        deadline::step(1)?;
         let so_far = Local {
             name: "value",
             value: value.as_ref().map(Cow::Borrowed),
@@ -289,16 +301,15 @@ fn reduce<'a>(call: &'a Call, frame: &Frame<'a>) -> Result<Value<'a>> {
             .argument(2)
             .evaluate(&frame.with(&this))?
             .map(Cow::into_owned);
-        if let Some(next) = &next {
-            if value_size(next) > MAX_BYTES {
-                return fail(146, "$reduce would use too much memory and cannot spill");
-            }
-            if !is_shallow(next, MAX_VALUE_DEPTH) {
-                return fail(
-                    15,
-                    "$reduce accumulated value exceeded max allowable BSON depth",
-                );
-            }
+        of_value.set(next.as_ref().map_or(0, footprint))?;
+        if next
+            .as_ref()
+            .is_some_and(|next| !is_shallow(next, MAX_VALUE_DEPTH))
+        {
+            return fail(
+                15,
+                "$reduce accumulated value exceeded max allowable BSON depth",
+            );
         }
         value = next;
     }

@@ -30,24 +30,31 @@ mod trigonometry;
 pub mod variables;
 
 use std::borrow::Cow;
+use std::sync::Arc;
 
 use bson::{Bson, Document};
+use tessera_core::deadline::{self, Held};
 
 use crate::collation::Collation;
 use crate::error::{Code, Error, Result};
+use crate::members::Members;
 use crate::number::Number;
+use crate::size::footprint;
 
 pub(crate) use path::components as path_components;
 pub use path::{FieldPath, validate_field_name};
 pub use variables::{Context, ParseContext, Variables};
 
-use operator::{Fold, Operator, Run};
+use operator::{Fold, Operator, Run, RunValues};
 
 /// What a part of an expression evaluates to; `None` is "missing", which is not null.
 pub(crate) type Value<'a> = Option<Cow<'a, Bson>>;
 
 /// Expressions nested deeper than BSON itself may nest are refused.
 const MAX_DEPTH: usize = 200;
+
+/// Steps of a call, which is some hundred nanoseconds and rarely more than a few thousand.
+const CALL_STEPS: usize = 4;
 
 /// A text of this many bytes is too long.
 const MAX_TEXT: usize = 16 << 20;
@@ -191,6 +198,8 @@ pub(crate) struct Call {
     pub(crate) arguments: Vec<Node>,
     /// The variables that the call binds for its last argument.
     pub(crate) names: Vec<String>,
+    /// The elements of a long constant array, for calls that look for values in it.
+    pub(crate) members: Option<Arc<Members>>,
 }
 
 impl PartialEq for Call {
@@ -213,6 +222,17 @@ impl Call {
         frame: &Frame<'a>,
     ) -> Result<Value<'a>> {
         self.argument(index).evaluate(frame)
+    }
+
+    fn run_with_values<'a>(&'a self, run: RunValues, frame: &Frame<'a>) -> Result<Value<'a>> {
+        let mut held = Held::new();
+        let mut values = Vec::with_capacity(self.arguments.len());
+        for argument in &self.arguments {
+            let value = argument.evaluate(frame)?;
+            count_owned(&value, &mut held)?;
+            values.push(value);
+        }
+        run(values, frame)
     }
 
     /// The name of a variable that the call binds.
@@ -324,8 +344,13 @@ impl Node {
                 Self::Call(call)
             }
         };
-        if !folded.is_foldable() {
-            return Ok(folded);
+        folded.folded_if_constant(collation)
+    }
+
+    /// The value, if it is the same for every document.
+    pub(crate) fn folded_if_constant(self, collation: &Collation) -> Result<Self> {
+        if !self.is_foldable() {
+            return Ok(self);
         }
         let (root, variables) = (Document::new(), Variables::default());
         let frame = Frame {
@@ -334,7 +359,7 @@ impl Node {
             collation,
             locals: None,
         };
-        let value = folded.evaluate(&frame)?.map(Cow::into_owned);
+        let value = self.evaluate(&frame)?.map(Cow::into_owned);
         Ok(Self::Constant(value))
     }
 
@@ -374,29 +399,52 @@ impl Node {
             Self::Constant(value) => Ok(value.as_ref().map(Cow::Borrowed)),
             Self::Path(path) => path.evaluate(frame),
             Self::Object(fields) => {
+                deadline::step(fields.len())?;
+                let mut held = Held::new();
                 let mut document = Document::new();
                 for (name, node) in fields {
                     if let Some(value) = node.evaluate(frame)? {
-                        document.insert(name.clone(), value.into_owned());
+                        document.insert(name.clone(), kept(value, &mut held)?);
                     }
                 }
                 some(document)
             }
             Self::Array(items) => {
-                let value = |item: &'a Self| Ok(or_null(item.evaluate(frame)?));
-                some(items.iter().map(value).collect::<Result<Vec<_>>>()?)
-            }
-            Self::Call(call) => limited(match call.operator.run {
-                Run::Values(run) => {
-                    let values = call
-                        .arguments
-                        .iter()
-                        .map(|argument| argument.evaluate(frame));
-                    run(values.collect::<Result<Vec<_>>>()?, frame)
+                deadline::step(items.len())?;
+                let mut held = Held::new();
+                let mut values = Vec::with_capacity(items.len());
+                for item in items {
+                    values.push(kept_or_null(item.evaluate(frame)?, &mut held)?);
                 }
-                Run::Lazy(run) => run(call, frame),
-            }?),
+                some(values)
+            }
+            Self::Call(call) => {
+                deadline::step(CALL_STEPS)?;
+                limited(match call.operator.run {
+                    Run::Values(run) => call.run_with_values(run, frame),
+                    Run::Lazy(run) => run(call, frame),
+                }?)
+            }
         }
+    }
+}
+
+/// A value of its own, whose memory is counted before it is copied.
+pub(crate) fn kept(value: Cow<'_, Bson>, held: &mut Held) -> Result<Bson> {
+    held.add(footprint(&value))?;
+    Ok(value.into_owned())
+}
+
+/// The same with null where the value is missing, as arrays need it.
+pub(crate) fn kept_or_null(value: Value<'_>, held: &mut Held) -> Result<Bson> {
+    value.map_or(Ok(Bson::Null), |value| kept(value, held))
+}
+
+/// Counts the memory of a value that is kept as it is: what is borrowed takes none.
+pub(crate) fn count_owned(value: &Value<'_>, held: &mut Held) -> Result<()> {
+    match value {
+        Some(Cow::Owned(value)) => Ok(held.add(footprint(value))?),
+        Some(Cow::Borrowed(_)) | None => Ok(()),
     }
 }
 

@@ -62,11 +62,14 @@ pub(crate) const fn optional(name: &'static str) -> Field {
     }
 }
 
+/// What an operator makes of the values of its arguments.
+pub(crate) type RunValues = for<'a> fn(Vec<Value<'a>>, &Frame<'a>) -> Result<Value<'a>>;
+
 /// How an operator gets its answer.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Run {
     /// From the values of all its arguments.
-    Values(for<'a> fn(Vec<Value<'a>>, &Frame<'a>) -> Result<Value<'a>>),
+    Values(RunValues),
     /// By evaluating those arguments that it needs, when it needs them.
     Lazy(for<'a> fn(&'a Call, &Frame<'a>) -> Result<Value<'a>>),
 }
@@ -84,11 +87,7 @@ pub(crate) enum Fold {
 
 impl Operator {
     /// An operator over the values of its arguments.
-    pub(crate) const fn values(
-        name: &'static str,
-        form: Form,
-        run: for<'a> fn(Vec<Value<'a>>, &Frame<'a>) -> Result<Value<'a>>,
-    ) -> Self {
+    pub(crate) const fn values(name: &'static str, form: Form, run: RunValues) -> Self {
         Self {
             name,
             form,
@@ -171,6 +170,7 @@ impl Operator {
             operator: self,
             arguments,
             names,
+            members: None,
         }))
     }
 

@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 
 use bson::{Bson, Document};
+use tessera_core::deadline;
 
 use super::variables::{is_system, validate_read_name};
 use super::{Frame, Node, ParseContext, Value, fail, some};
@@ -123,6 +124,7 @@ fn below<'a>(value: &'a Bson, fields: &[String]) -> Value<'a> {
     match value {
         Bson::Document(document) => within(document, fields),
         Bson::Array(items) => {
+            deadline::note(items.len());
             let documents = items.iter().filter_map(Bson::as_document);
             let values = documents.filter_map(|document| within(document, fields));
             Some(Cow::Owned(Bson::Array(

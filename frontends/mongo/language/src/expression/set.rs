@@ -1,8 +1,7 @@
 //! Arrays as sets: order and repetition do not count.
 
-use std::collections::BTreeSet;
-
 use bson::Bson;
+use tessera_core::deadline;
 
 use super::operator::{Fold, Form, Operator, positional, take};
 use super::{Call, Frame, Node, ParseContext, Value, fail, is_nullish, is_truthy, null, some};
@@ -10,6 +9,7 @@ use crate::collation::Collation;
 use crate::compare::type_name;
 use crate::error::Result;
 use crate::key;
+use crate::members::Members;
 
 pub(super) const OPERATORS: &[Operator] = &[
     Operator::values("$allElementsTrue", Form::Exactly(1), |values, _| {
@@ -51,25 +51,21 @@ fn elements<'v>(name: &str, value: &'v Value<'_>, not_array: i32) -> Result<&'v 
     }
 }
 
-/// Values in the form in which equal ones are the same bytes, in their order.
-fn keys(items: &[Bson], collation: &Collation) -> BTreeSet<Vec<u8>> {
-    items
-        .iter()
-        .map(|item| key::encode(item, collation))
-        .collect()
-}
-
 fn difference<'a>(values: Vec<Value<'a>>, frame: &Frame<'a>) -> Result<Value<'a>> {
     let [left, right] = take(values);
     if is_nullish(left.as_deref()) || is_nullish(right.as_deref()) {
         return null();
     }
     let left = elements("$setDifference", &left, 17048)?;
-    let mut seen = keys(elements("$setDifference", &right, 17049)?, frame.collation);
-    let fresh = left
-        .iter()
-        .filter(|item| seen.insert(key::encode(item, frame.collation)));
-    some(fresh.cloned().collect::<Vec<_>>())
+    let right = elements("$setDifference", &right, 17049)?;
+    let mut seen = Members::of(right, frame.collation)?;
+    let mut fresh = Vec::new();
+    for item in left {
+        if seen.insert(item)? {
+            fresh.push(item.clone());
+        }
+    }
+    some(fresh)
 }
 
 fn parse_equals(
@@ -98,9 +94,9 @@ fn fold_equals(mut call: Call, collation: &Collation) -> Result<Node> {
 }
 
 fn equals<'a>(values: Vec<Value<'a>>, frame: &Frame<'a>) -> Result<Value<'a>> {
-    let mut first: Option<BTreeSet<Vec<u8>>> = None;
+    let mut first: Option<Members> = None;
     for value in &values {
-        let next = keys(elements("$setEquals", value, 17044)?, frame.collation);
+        let next = Members::of(elements("$setEquals", value, 17044)?, frame.collation)?;
         match &first {
             Some(first) if *first != next => return some(false),
             Some(_) => {}
@@ -111,58 +107,54 @@ fn equals<'a>(values: Vec<Value<'a>>, frame: &Frame<'a>) -> Result<Value<'a>> {
 }
 
 fn intersection<'a>(values: Vec<Value<'a>>, frame: &Frame<'a>) -> Result<Value<'a>> {
-    let Some(mut common) = sorted(values.first(), frame)? else {
-        return null_or_empty(&values);
+    let Some((first, others)) = values.split_first() else {
+        return some(Vec::<Bson>::new());
     };
-    for value in values.iter().skip(1) {
+    if is_nullish(first.as_deref()) {
+        return null();
+    }
+    let items = elements("$setIntersection", first, 17047)?;
+    let mut common = distinct(items.iter().collect(), frame.collation)?;
+    for value in others {
         if is_nullish(value.as_deref()) {
             return null();
         }
-        let keys = keys(elements("$setIntersection", value, 17047)?, frame.collation);
-        common.retain(|(key, _)| keys.contains(key));
+        let items = elements("$setIntersection", value, 17047)?;
+        let members = Members::of(items, frame.collation)?;
+        let mut kept = Vec::with_capacity(common.len());
+        for item in common {
+            if members.contains(item)? {
+                kept.push(item);
+            }
+        }
+        common = kept;
     }
-    some(common.into_iter().map(|(_, item)| item).collect::<Vec<_>>())
+    some(common.into_iter().cloned().collect::<Vec<_>>())
 }
 
-fn null_or_empty<'a>(values: &[Value<'a>]) -> Result<Value<'a>> {
-    if values.is_empty() {
-        some(Vec::<Bson>::new())
-    } else {
-        null()
-    }
-}
-
-/// Values with the bytes by which they are equal and in order.
-type Keyed = Vec<(Vec<u8>, Bson)>;
-
-/// The different elements of an array, in their order; none if there is no array.
-fn sorted(value: Option<&Value<'_>>, frame: &Frame<'_>) -> Result<Option<Keyed>> {
-    let Some(value) = value else { return Ok(None) };
-    if is_nullish(value.as_deref()) {
-        return Ok(None);
-    }
-    let items = elements("$setIntersection", value, 17047)?;
-    Ok(Some(distinct(items.iter().cloned(), frame.collation)))
-}
-
-fn distinct(items: impl Iterator<Item = Bson>, collation: &Collation) -> Keyed {
-    let mut keyed: Vec<_> = items
-        .map(|item| (key::encode(&item, collation), item))
+/// Each value once, in ascending order.
+fn distinct<'v>(items: Vec<&'v Bson>, collation: &Collation) -> Result<Vec<&'v Bson>> {
+    deadline::step(items.len() / 4)?;
+    let mut keyed: Vec<(Vec<u8>, &Bson)> = items
+        .into_iter()
+        .map(|item| (key::encode(item, collation), item))
         .collect();
-    // Stable, so that of equal values the first one stays.
-    keyed.sort_by(|(a, _), (b, _)| a.cmp(b));
+    deadline::sort_by(&mut keyed, |(a, _), (b, _)| a.cmp(b))?;
     keyed.dedup_by(|(a, _), (b, _)| a == b);
-    keyed
+    Ok(keyed.into_iter().map(|(_, item)| item).collect())
 }
 
 fn is_subset<'a>(values: Vec<Value<'a>>, frame: &Frame<'a>) -> Result<Value<'a>> {
     let [left, right] = take(values);
     let left = elements("$setIsSubset", &left, 17046)?;
-    let right = keys(elements("$setIsSubset", &right, 17042)?, frame.collation);
-    some(
-        left.iter()
-            .all(|item| right.contains(&key::encode(item, frame.collation))),
-    )
+    let right = elements("$setIsSubset", &right, 17042)?;
+    let members = Members::of(right, frame.collation)?;
+    for item in left {
+        if !members.contains(item)? {
+            return some(false);
+        }
+    }
+    some(true)
 }
 
 fn union<'a>(values: Vec<Value<'a>>, frame: &Frame<'a>) -> Result<Value<'a>> {
@@ -171,10 +163,10 @@ fn union<'a>(values: Vec<Value<'a>>, frame: &Frame<'a>) -> Result<Value<'a>> {
         if is_nullish(value.as_deref()) {
             return null();
         }
-        all.extend(elements("$setUnion", value, 17043)?.iter().cloned());
+        all.extend(elements("$setUnion", value, 17043)?);
     }
-    let all = distinct(all.into_iter(), frame.collation);
-    some(all.into_iter().map(|(_, item)| item).collect::<Vec<_>>())
+    let all = distinct(all, frame.collation)?;
+    some(all.into_iter().cloned().collect::<Vec<_>>())
 }
 
 #[cfg(test)]

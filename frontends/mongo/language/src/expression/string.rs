@@ -3,11 +3,13 @@
 use std::borrow::Cow;
 
 use bson::Bson;
+use memchr::memmem;
+use tessera_core::deadline::{self, Held};
 
 use super::arithmetic::to_i64;
 use super::date::format::{iso, short};
 use super::operator::{Form, Named, Operator, optional, required, take};
-use super::{Call, Frame, Value, fail, is_nullish, null, some};
+use super::{Call, Frame, MAX_TEXT, Value, fail, is_nullish, null, some};
 use crate::compare::type_name;
 use crate::error::Result;
 use crate::number::{Decimal, Number};
@@ -156,6 +158,7 @@ pub(super) fn shortest_double(value: f64) -> String {
 fn concat<'a>(values: Vec<Value<'a>>, _: &Frame<'a>) -> Result<Value<'a>> {
     let mut text = String::new();
     for value in &values {
+        deadline::step(1)?;
         match value.as_deref() {
             None | Some(Bson::Null | Bson::Undefined) => return null(),
             Some(Bson::String(piece)) => text.push_str(piece),
@@ -213,6 +216,11 @@ fn split<'a>(values: Vec<Value<'a>>, _: &Frame<'a>) -> Result<Value<'a>> {
     if separator.is_empty() {
         return fail(40087, "$split requires a non-empty separator");
     }
+    search_steps(text)?;
+    let count = memmem::find_iter(text.as_bytes(), separator).count() + 1;
+    let mut held = Held::new();
+    held.add(text.len() + count.saturating_mul(size_of::<Bson>()))?;
+    deadline::step(count / 4)?;
     let pieces = text.split(separator.as_str()).map(Bson::from);
     some(pieces.collect::<Vec<_>>())
 }
@@ -235,7 +243,17 @@ fn replace<'a>(
         }
     }
     match texts.as_slice() {
-        [input, find, with] => some(replace(input, find, with)),
+        [input, find, with] => {
+            search_steps(input)?;
+            let times = input.len() / find.len().max(1) + 1;
+            let mut held = Held::new();
+            // What is too long for a document is not even made.
+            if times.saturating_mul(with.len()) >= MAX_TEXT {
+                let found = memmem::find_iter(input.as_bytes(), find).count();
+                held.add(input.len() + found.saturating_mul(with.len()))?;
+            }
+            some(replace(input, find, with))
+        }
         _ => null(),
     }
 }
@@ -255,6 +273,7 @@ fn trim<'a>(call: &'a Call, frame: &Frame<'a>, (left, right): (bool, bool)) -> R
         Some(Bson::String(characters)) => Some(characters),
         Some(_) => return fail(50700, format!("{name} requires 'chars' to be a string")),
     };
+    search_steps(text)?;
     let is_trimmed = |c: char| chosen.map_or_else(|| is_blank(c), |chosen| chosen.contains(c));
     let text = if left {
         text.trim_start_matches(is_trimmed)
@@ -344,6 +363,7 @@ fn index_of_bytes<'a>(values: Vec<Value<'a>>, _: &Frame<'a>) -> Result<Value<'a>
     let Some(search) = search("$indexOfBytes", &values, (40091, 40092))? else {
         return null();
     };
+    search_steps(search.text)?;
     let text = search.text.as_bytes();
     let end = search.end.unwrap_or(text.len()).min(text.len());
     let Some(part) = text.get(search.start..end) else {
@@ -356,11 +376,12 @@ fn index_of_bytes<'a>(values: Vec<Value<'a>>, _: &Frame<'a>) -> Result<Value<'a>
 
 /// Where bytes occur within others. Not by text: an index may cut a character in two.
 fn find(text: &[u8], sought: &[u8]) -> Option<usize> {
-    if sought.is_empty() {
-        return Some(0);
-    }
-    text.windows(sought.len())
-        .position(|window| window == sought)
+    memmem::find(text, sought)
+}
+
+/// Counts the steps of going through a text once.
+fn search_steps(text: &str) -> Result<()> {
+    Ok(deadline::step(text.len() / 256)?)
 }
 
 fn index_of_code_points<'a>(values: Vec<Value<'a>>, _: &Frame<'a>) -> Result<Value<'a>> {
@@ -372,19 +393,19 @@ fn index_of_code_points<'a>(values: Vec<Value<'a>>, _: &Frame<'a>) -> Result<Val
     if search.text.is_empty() && search.sought.is_empty() && end >= search.start {
         return some(0);
     }
-    let found = search
-        .text
-        .char_indices()
-        .enumerate()
-        .take(end)
-        .skip(search.start)
-        .find(|(_, (at, _))| {
-            search
-                .text
-                .get(*at..)
-                .is_some_and(|t| t.starts_with(search.sought))
-        });
-    some(found.map_or(Bson::Int32(-1), |(index, _)| count(index)))
+    if search.start >= end {
+        return some(-1);
+    }
+    search_steps(search.text)?;
+    // What is sought begins and ends between characters, so that bytes find it there alone.
+    let from = search.text.char_indices().nth(search.start);
+    let rest = from.and_then(|(at, _)| search.text.get(at..));
+    let found = rest.and_then(|rest| {
+        let at = find(rest.as_bytes(), search.sought.as_bytes())?;
+        let before = rest.get(..at)?.chars().count();
+        Some(search.start + before).filter(|index| *index < end)
+    });
+    some(found.map_or(Bson::Int32(-1), count))
 }
 
 fn substring_bytes<'a>(name: &str, values: Vec<Value<'a>>) -> Result<Value<'a>> {

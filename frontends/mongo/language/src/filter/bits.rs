@@ -4,6 +4,7 @@ use std::borrow::Cow;
 
 use bson::spec::BinarySubtype;
 use bson::{Binary, Bson};
+use tessera_core::deadline;
 
 use super::parse::{Operand, Parser};
 use super::{Node, Test};
@@ -51,6 +52,7 @@ impl BitTest {
 
     /// Whether it is so of this value: an integer of any type, or bytes, the lowest bits first.
     pub(super) fn matches(self, value: &Bson, mask: &Mask) -> bool {
+        deadline::note(mask.positions.len() / 8);
         if let Bson::Binary(binary) = value {
             let bytes = stored_bytes(binary);
             return self.holds(

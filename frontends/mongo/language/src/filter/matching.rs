@@ -1,14 +1,21 @@
 //! Trying a document, or a value, against the tree.
 
+use std::collections::HashMap;
+use std::convert::Infallible;
 use std::ops::ControlFlow;
 
 use bson::{Bson, Document};
+use tessera_core::deadline;
 
-use super::{Node, Test, evaluation};
+use super::{Comparison, Node, Test, evaluation};
 use crate::collation::Collation;
 use crate::error::Result;
 use crate::expression::variables::Variables;
+use crate::key;
 use crate::path::{LeafArray, Path, visit};
+
+/// Fewer equalities of one path are tried one by one.
+const MANY_EQUALITIES: usize = 32;
 
 /// Where in an array a document matched: the last condition that went through one decides.
 #[derive(Default)]
@@ -58,6 +65,9 @@ impl<'a> Matcher<'a> {
     fn document(&self, node: &Node, document: &Document, position: &mut Position) -> Result<bool> {
         match node {
             Node::And(nodes) => {
+                if let Some(path) = path_of_equalities(nodes) {
+                    return self.equalities(path, nodes, document, position);
+                }
                 for node in nodes {
                     if !self.document(node, document, position)? {
                         position.found = None;
@@ -111,7 +121,37 @@ impl<'a> Matcher<'a> {
         }
     }
 
+    /// Many equalities of one path, as of `$all`: the values there are gone through once.
+    fn equalities(
+        &self,
+        path: &Path,
+        nodes: &[Node],
+        document: &Document,
+        position: &mut Position,
+    ) -> Result<bool> {
+        let mut places: HashMap<Vec<u8>, Option<usize>> = HashMap::new();
+        let ControlFlow::Continue(()) =
+            visit::<Infallible>(document, path, LeafArray::Traverse, &mut |value, index| {
+                // What is missing equals null.
+                let key = key::encode(value.unwrap_or(&Bson::Null), self.collation);
+                places.entry(key).or_insert(index);
+                ControlFlow::Continue(())
+            });
+        for node in nodes {
+            deadline::step(1)?;
+            let place = equality(node)
+                .and_then(|(_, value)| places.get(&key::encode(value, self.collation)));
+            let Some(place) = place else {
+                position.found = None;
+                return Ok(false);
+            };
+            position.record(*place);
+        }
+        Ok(true)
+    }
+
     fn test(&self, test: &Test, value: Option<&Bson>, position: &mut Position) -> Result<bool> {
+        deadline::step(1)?;
         match test {
             Test::Compare { op, value: other } => Ok(op.holds(value, other, self.collation)),
             Test::In(members) => members.contains(value, self.collation),
@@ -159,6 +199,29 @@ impl<'a> Matcher<'a> {
             other => Ok(self.constant(other)),
         }
     }
+}
+
+/// The path, if there are many conditions and each is an equality there.
+fn path_of_equalities(nodes: &[Node]) -> Option<&Path> {
+    if nodes.len() < MANY_EQUALITIES {
+        return None;
+    }
+    let (first, _) = equality(nodes.first()?)?;
+    nodes
+        .iter()
+        .all(|node| equality(node).is_some_and(|(path, _)| path == first))
+        .then_some(first)
+}
+
+/// The path and the value, if a condition is an equality.
+fn equality(node: &Node) -> Option<(&Path, &Bson)> {
+    if let Node::Field { path, test } = node
+        && let Test::Compare { op, value } = test
+        && *op == Comparison::Equal
+    {
+        return Some((path, value));
+    }
+    None
 }
 
 fn any(nodes: &[Node], mut holds: impl FnMut(&Node) -> Result<bool>) -> Result<bool> {

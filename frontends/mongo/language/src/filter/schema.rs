@@ -7,6 +7,8 @@ mod explain;
 mod matching;
 mod parse;
 
+use std::collections::HashSet;
+
 use bson::spec::ElementType;
 use bson::{Bson, Document};
 
@@ -14,6 +16,7 @@ use super::TypeSet;
 use super::parse::{Parser, Place};
 use super::{Comparison, Node};
 use crate::error::{Code, Error, Result, type_mismatch};
+use crate::members::Members as OneOf;
 use crate::number::Number;
 use crate::regex::Regex;
 
@@ -58,7 +61,8 @@ enum Keyword {
     AnyOf(Vec<Schema>),
     OneOf(Vec<Schema>),
     Not(Box<Schema>),
-    Enum(Vec<Bson>),
+    /// Values with their fields in one order.
+    Enum(OneOf),
     Type(TypeSet),
     Encrypt,
 }
@@ -67,7 +71,7 @@ enum Keyword {
 #[derive(Clone, Debug, PartialEq)]
 struct Members {
     /// Those that `properties` names are not additional.
-    named: Vec<String>,
+    named: HashSet<String>,
     patterns: Vec<(Regex, Schema)>,
     additional: Additional,
 }

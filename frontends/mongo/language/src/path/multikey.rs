@@ -1,6 +1,7 @@
 //! The entries an index over several paths has for one document: one for each element of an array.
 
 use bson::{Bson, Document};
+use tessera_core::deadline;
 
 use super::{Component, Path};
 use crate::error::{Code, Error, Result};
@@ -74,6 +75,7 @@ fn reach<'a>(mut value: &'a Bson, mut path: &'a [Component]) -> Slot<'a> {
 }
 
 fn expand(slots: Vec<Slot<'_>>, found: &mut Keys) -> Result<()> {
+    deadline::step(slots.len())?;
     let Some(shared) = shared_array(&slots)? else {
         found.entries.push(slots.iter().map(finished).collect());
         return Ok(());

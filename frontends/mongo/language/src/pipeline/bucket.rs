@@ -1,6 +1,7 @@
 //! `$bucket` and `$bucketAuto`: groups by ranges of a value.
 
 use bson::{Bson, Document, doc};
+use tessera_core::deadline;
 
 use super::StageContext;
 use super::environment::BATCH;
@@ -387,7 +388,7 @@ impl Bucketing {
 
     fn buckets(&mut self) -> Result<Vec<Document>> {
         let mut held = std::mem::take(&mut self.held);
-        held.sort_by(|(a, _), (b, _)| compare(a, b, &self.collation));
+        deadline::sort_by(&mut held, |(a, _), (b, _)| compare(a, b, &self.collation))?;
         let count = self.stage.buckets;
         // Rounded to the nearest, so that the buckets are about equal.
         let wanted = ((held.len() * 2 + count) / (count * 2)).max(1);

@@ -1,6 +1,7 @@
 //! `$densify`: documents for the steps of a range that no document has.
 
 use bson::{Bson, DateTime, Document};
+use tessera_core::deadline;
 
 use super::environment::BATCH;
 use super::fields::{known, required, text, wrong_type};
@@ -210,7 +211,9 @@ impl Densifying {
     fn finish(&mut self) -> Result<Vec<Document>> {
         let simple = Collation::default();
         let mut rows = std::mem::take(&mut self.rows);
-        rows.sort_by(|(a, x, _), (b, y, _)| a.cmp(b).then_with(|| compare(x, y, &simple)));
+        deadline::sort_by(&mut rows, |(a, x, _), (b, y, _)| {
+            a.cmp(b).then_with(|| compare(x, y, &simple))
+        })?;
         let values = rows
             .iter()
             .map(|(_, value, _)| value)
@@ -294,6 +297,7 @@ impl Densifying {
     }
 
     fn generate(&mut self, like: &Document, value: Bson) -> Result<Document> {
+        deadline::step(4)?;
         self.generated += 1;
         if self.generated > MAX_GENERATED {
             return fail(5897900, "$densify generated more documents than the limit");

@@ -4,6 +4,7 @@ use std::future::Future;
 use std::pin::Pin;
 
 use bson::Document;
+use tessera_core::deadline;
 
 use super::Pipeline;
 use super::system::SystemStage;
@@ -87,6 +88,7 @@ pub async fn collect(mut source: Box<dyn Source>) -> Result<Vec<Document>> {
     let mut all = Vec::new();
     while let Some(batch) = source.next_batch().await? {
         all.extend(batch);
+        deadline::pause().await;
     }
     Ok(all)
 }

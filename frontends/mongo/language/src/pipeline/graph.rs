@@ -4,6 +4,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use bson::{Bson, Document, doc};
+use tessera_core::deadline;
 
 use super::environment::{BoxFuture, Environment, Namespace, Source};
 use super::lookup::{collection, find, one_of};
@@ -169,6 +170,7 @@ impl Search {
                 let Some(id) = found.get("_id") else {
                     return fail(40271, "Documents must contain an _id in $graphLookup");
                 };
+                deadline::step(1)?;
                 if !seen.insert(key::encode(id, collation)) {
                     continue;
                 }
@@ -183,6 +185,7 @@ impl Search {
                 reached.push(Bson::Document(found));
             }
             depth += 1;
+            deadline::pause().await;
         }
     }
 

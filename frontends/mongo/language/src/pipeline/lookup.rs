@@ -3,11 +3,12 @@
 use std::sync::Arc;
 
 use bson::{Bson, Document, doc};
+use tessera_core::deadline;
 
 use super::environment::{BoxFuture, Environment, Namespace, Source, collect};
 use super::fields::{known, text, wrong_type};
 use super::stage::{Place, Stage};
-use super::{Pipeline, StageContext, Touch, pace, path};
+use super::{Pipeline, StageContext, Touch, path};
 use crate::error::Result;
 use crate::expression::path_components as components;
 use crate::expression::variables::validate_bound_name;
@@ -274,7 +275,8 @@ impl LookingUp {
         for document in &mut batch {
             let matches = self.matches(document).await?;
             // What is the same for each document may be large.
-            pace::turn().await;
+            deadline::step(matches.len())?;
+            deadline::pause().await;
             path::set(document, &self.lookup.output, Bson::Array(matches));
         }
         Ok(Some(batch))

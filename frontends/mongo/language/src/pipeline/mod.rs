@@ -14,7 +14,6 @@ mod fill;
 mod graph;
 mod group;
 mod lookup;
-mod pace;
 mod path;
 mod sort;
 pub mod stage;

@@ -1,6 +1,7 @@
 //! `$sort`: all documents in memory, or only as many as later stages take.
 
 use bson::{Bson, Document};
+use tessera_core::deadline;
 
 use super::StageContext;
 use super::environment::BATCH;
@@ -129,14 +130,15 @@ impl Sorting {
         }
     }
 
-    fn sort(&mut self) {
-        self.held.sort_by(|(a, _), (b, _)| a.cmp(b));
+    fn sort(&mut self) -> Result<()> {
+        deadline::sort_by(&mut self.held, |(a, _), (b, _)| a.cmp(b))?;
         if let Some(limit) = self.limit
             && self.held.len() > limit
         {
             self.held.truncate(limit);
             self.size = self.held.iter().map(entry_size).sum();
         }
+        Ok(())
     }
 }
 
@@ -154,7 +156,7 @@ impl Step for Sorting {
             .limit
             .is_some_and(|limit| self.held.len() / 2 > limit.max(BATCH));
         if crowded || self.limit.is_some() && self.size > self.memory_limit {
-            self.sort();
+            self.sort()?;
         }
         if self.size > self.memory_limit {
             return fail(
@@ -168,7 +170,7 @@ impl Step for Sorting {
 
     fn drain(&mut self, output: &mut Vec<Document>) -> Result<()> {
         if !self.held.is_empty() {
-            self.sort();
+            self.sort()?;
             self.sorted = std::mem::take(&mut self.held).into_iter();
         }
         output.extend(

@@ -1,9 +1,9 @@
 //! Stages that need nothing but the documents before them.
 
 use bson::Document;
+use tessera_core::deadline;
 
 use super::environment::{BoxFuture, Source};
-use super::pace::Pace;
 use crate::error::Result;
 
 /// A stage in the midst of its work.
@@ -22,12 +22,14 @@ pub(crate) trait Step: Send {
     }
 }
 
+/// Steps of a document that goes through a stage, whatever else is done with it.
+const DOCUMENT_STEPS: usize = 4;
+
 /// A stage and where its documents come from.
 pub(crate) struct Running<S> {
     input: Box<dyn Source>,
     step: S,
     ended: bool,
-    pace: Pace,
 }
 
 impl<S: Step + 'static> Running<S> {
@@ -37,7 +39,6 @@ impl<S: Step + 'static> Running<S> {
             input,
             step,
             ended: false,
-            pace: Pace::default(),
         })
     }
 
@@ -51,11 +52,13 @@ impl<S: Step + 'static> Running<S> {
             };
             match batch {
                 Some(documents) => {
-                    self.pace.worked(documents.len()).await;
                     for document in documents {
                         if !self.step.is_done() {
+                            deadline::step(DOCUMENT_STEPS)?;
                             self.step.take(document, &mut output)?;
                         }
+                        // Stages that work on what is in memory wait for nothing else.
+                        deadline::pause().await;
                     }
                 }
                 None => self.ended = true,
@@ -64,7 +67,9 @@ impl<S: Step + 'static> Running<S> {
                 return Ok(Some(output));
             }
         }
+        deadline::step(DOCUMENT_STEPS)?;
         self.step.drain(&mut output)?;
+        deadline::pause().await;
         Ok((!output.is_empty()).then_some(output))
     }
 }

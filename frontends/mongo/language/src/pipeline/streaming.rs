@@ -3,6 +3,7 @@
 
 use bson::{Bson, Document};
 use rand::Rng;
+use tessera_core::deadline;
 
 use super::StageContext;
 use super::environment::{BATCH, BoxFuture, Source};
@@ -193,6 +194,7 @@ impl Step for Unwind {
                 let items = items.clone();
                 path::set(&mut document, &self.path, Bson::Null);
                 for (index, item) in (0..).zip(items) {
+                    deadline::step(document.len() + 1)?;
                     let mut copy = document.clone();
                     path::set(&mut copy, &self.path, item);
                     emit(copy, Bson::Int64(index));

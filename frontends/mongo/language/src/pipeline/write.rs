@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use bson::{Bson, Document};
+use tessera_core::deadline;
 
 use super::environment::{BoxFuture, Environment, Namespace, Source};
 use super::fields::{known, required, wrong_type};
@@ -241,6 +242,7 @@ fn parse_on(value: &Bson) -> Result<Vec<String>> {
     }
     for (position, field) in fields.iter().enumerate() {
         components(field)?;
+        deadline::step(position)?;
         if fields.iter().take(position).any(|earlier| earlier == field) {
             return fail(31465, format!("Found a duplicate field '{field}'"));
         }

@@ -1,6 +1,9 @@
 //! Sending a document through the tree.
 
+use std::collections::HashSet;
+
 use bson::{Bson, Document};
+use tessera_core::deadline;
 
 use super::{Child, Kind, Projection, Slice, Source, Tree};
 use crate::error::{Code, Error, Result};
@@ -52,15 +55,16 @@ struct Shape<'a> {
 impl Shape<'_> {
     /// The fields that stay keep their order; computed ones come behind, unless they replace one.
     fn document(&self, tree: &Tree, document: Document) -> Document {
+        deadline::note(document.len());
         let mut answer = Document::new();
-        let mut entered = Vec::new();
+        let mut entered = HashSet::new();
         for (name, value) in document {
             match tree.children.get(&name) {
                 Some(Child::Tree(inner)) => {
                     if let Some(value) = self.value(inner, value) {
                         answer.insert(name.clone(), value);
                     }
-                    entered.push(name);
+                    entered.insert(name);
                 }
                 Some(Child::Keep) => {
                     answer.insert(name, value);
@@ -78,7 +82,7 @@ impl Shape<'_> {
         answer
     }
 
-    fn add_computed(&self, tree: &Tree, entered: &[String], answer: &mut Document) {
+    fn add_computed(&self, tree: &Tree, entered: &HashSet<String>, answer: &mut Document) {
         for (name, child) in &tree.children {
             match child {
                 Child::Compute(source) => match self.computed.get(*source).cloned().flatten() {

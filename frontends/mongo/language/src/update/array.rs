@@ -7,10 +7,11 @@ use bson::{Bson, Document};
 use super::modifier::{Change, Modifier};
 use crate::{
     collation::Collation,
-    compare::{equal, type_name},
+    compare::type_name,
     error::{Result, bad_value, failed_to_parse, type_mismatch},
     expression::variables::Context,
     filter::{Filter, Place, is_operator_on_values},
+    members::{Members, add_missing, position},
     number::Number,
 };
 
@@ -23,7 +24,7 @@ pub(super) fn add_to_set(operand: &Bson, context: &Context) -> Result<Arc<dyn Mo
         _ => std::slice::from_ref(operand),
     };
     let mut values = Vec::with_capacity(given.len());
-    add_missing(&mut values, given, &context.collation);
+    add_missing(&mut values, given, &context.collation)?;
     Ok(Arc::new(AddToSet {
         values,
         collation: context.collation.clone(),
@@ -45,17 +46,6 @@ fn each_of_set<'a>(document: &Document, each: &'a Bson) -> Result<&'a [Bson]> {
     Ok(values)
 }
 
-/// Appends the values that are not there, and says whether there were any.
-fn add_missing(set: &mut Vec<Bson>, values: &[Bson], collation: &Collation) -> bool {
-    let before = set.len();
-    for value in values {
-        if !set.iter().any(|known| equal(known, value, collation)) {
-            set.push(value.clone());
-        }
-    }
-    set.len() > before
-}
-
 /// Adds values that an array has not; these differ from each other.
 #[derive(Debug)]
 struct AddToSet {
@@ -72,11 +62,8 @@ impl Modifier for AddToSet {
                 type_name(value)
             )));
         };
-        Ok(changed_if(add_missing(
-            elements,
-            &self.values,
-            &self.collation,
-        )))
+        let changed = add_missing(elements, &self.values, &self.collation)?;
+        Ok(changed_if(changed))
     }
 
     fn create(&self) -> Result<Option<Bson>> {
@@ -141,7 +128,7 @@ pub(super) fn pull(operand: &Bson, context: &Context) -> Result<Arc<dyn Modifier
         Bson::Document(_) | Bson::RegularExpression(_) => {
             Which::Values(parse(&wrapped(operand.clone()))?)
         }
-        value => Which::Equal(vec![value.clone()]),
+        value => Which::equal(vec![value.clone()], context)?,
     };
     Ok(Arc::new(Pull {
         name: "$pull",
@@ -172,7 +159,7 @@ pub(super) fn pull_all(operand: &Bson, context: &Context) -> Result<Arc<dyn Modi
     };
     Ok(Arc::new(Pull {
         name: "$pullAll",
-        which: Which::Equal(values.clone()),
+        which: Which::equal(values.clone(), context)?,
         collation: context.collation.clone(),
     }))
 }
@@ -187,20 +174,28 @@ struct Pull {
 
 #[derive(Debug)]
 enum Which {
-    /// Those equal to one of these.
-    Equal(Vec<Bson>),
+    /// Those equal to one of these, which are also ready to be looked up if they are many.
+    Equal(Vec<Bson>, Option<Members>),
     /// Documents that match.
     Documents(Filter),
     /// Values that match when [`wrapped`].
     Values(Filter),
 }
 
+impl Which {
+    fn equal(values: Vec<Bson>, context: &Context) -> Result<Self> {
+        let members = Members::of_many(&values, &context.collation)?;
+        Ok(Self::Equal(values, members))
+    }
+}
+
 impl Pull {
     fn takes(&self, element: &Bson) -> Result<bool> {
         match (&self.which, element) {
-            (Which::Equal(values), _) => Ok(values
-                .iter()
-                .any(|value| equal(value, element, &self.collation))),
+            (Which::Equal(_, Some(members)), _) => members.contains(element),
+            (Which::Equal(values, None), _) => {
+                Ok(position(values, element, &self.collation)?.is_some())
+            }
             (Which::Documents(filter), Bson::Document(document)) => filter.matches(document),
             (Which::Documents(_), _) => Ok(false),
             (Which::Values(filter), _) => filter.matches(&wrapped(element.clone())),

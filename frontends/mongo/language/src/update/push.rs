@@ -3,6 +3,7 @@
 use std::{cmp::Ordering, sync::Arc};
 
 use bson::{Bson, Document};
+use tessera_core::deadline;
 
 use super::modifier::{Change, Modifier};
 use crate::{
@@ -54,7 +55,7 @@ impl Push {
         Ok(push)
     }
 
-    fn apply(&self, elements: &mut Vec<Bson>) -> Change {
+    fn apply(&self, elements: &mut Vec<Bson>) -> Result<Change> {
         let mut change = Change::None;
         if !self.values.is_empty() {
             let position = self.index(elements.len());
@@ -62,7 +63,7 @@ impl Push {
             change = Change::Changed;
         }
         if let Some(sort) = &self.sort {
-            elements.sort_by(|a, b| sort.compare(a, b));
+            deadline::sort_by(elements, |a, b| sort.compare(a, b))?;
             change = Change::Changed;
         }
         if let Some(slice) = self.slice {
@@ -77,7 +78,7 @@ impl Push {
                 change = Change::Changed;
             }
         }
-        change
+        Ok(change)
     }
 
     /// Where to insert into an array of that length.
@@ -102,12 +103,12 @@ impl Modifier for Push {
                 type_name(value)
             )));
         };
-        Ok(self.apply(elements))
+        self.apply(elements)
     }
 
     fn create(&self) -> Result<Option<Bson>> {
         let mut elements = Vec::new();
-        self.apply(&mut elements);
+        self.apply(&mut elements)?;
         Ok(Some(Bson::Array(elements)))
     }
 }

@@ -3,6 +3,7 @@
 use std::fmt;
 
 use bson::{Bson, Document};
+use tessera_core::deadline;
 
 use super::array_filter::ArrayFilters;
 use crate::error::{Code, Error, Result, bad_value};
@@ -206,6 +207,7 @@ impl Resolution<'_> {
             }
         };
         for (position, element) in elements.iter().enumerate() {
+            deadline::step(2)?;
             let taken = match filter {
                 Some(name) => self.filters.takes(name, element)?,
                 None => true,

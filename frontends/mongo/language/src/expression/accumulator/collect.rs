@@ -164,6 +164,14 @@ impl Accumulate for Push {
         Bson::Array(self.values.clone())
     }
 
+    fn remove_first(&mut self, values: &[Option<Bson>]) -> Result<bool> {
+        let there = values.iter().flatten().count().min(self.values.len());
+        for gone in self.values.drain(..there) {
+            self.size -= value_size(&gone) + 16;
+        }
+        Ok(true)
+    }
+
     fn size(&self) -> usize {
         64 + self.size
     }

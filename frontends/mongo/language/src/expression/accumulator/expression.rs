@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 
 use bson::Bson;
+use tessera_core::deadline;
 
 use super::percentile::{Method, Percentile, parse_fields};
 use super::{Accumulate, collect, extreme, numeric, parse_count};
@@ -100,6 +101,7 @@ fn each<'a>(
     mut accumulator: impl Accumulate,
 ) -> Result<Value<'a>> {
     for value in values {
+        deadline::step(1)?;
         accumulator.add(value)?;
     }
     some(accumulator.value())

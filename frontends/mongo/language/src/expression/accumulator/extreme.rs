@@ -1,7 +1,10 @@
 //! The least and greatest values, and the first and last by an order.
 
+use std::collections::BTreeMap;
+
 use bson::spec::BinarySubtype;
 use bson::{Binary, Bson};
+use tessera_core::deadline;
 
 use super::{Accumulate, Accumulator, Kind, MAX_BYTES};
 use crate::collation::Collation;
@@ -62,7 +65,9 @@ impl Accumulate for Extreme {
 #[derive(Debug)]
 struct Kept {
     count: usize,
-    entries: Vec<(Vec<u8>, Bson)>,
+    /// By key, and of equal keys by when they came.
+    entries: BTreeMap<(Vec<u8>, usize), Bson>,
+    came: usize,
     size: usize,
 }
 
@@ -70,32 +75,35 @@ impl Kept {
     fn new(count: usize) -> Self {
         Self {
             count,
-            entries: Vec::new(),
+            entries: BTreeMap::new(),
+            came: 0,
             size: 64,
         }
     }
 
     /// Of equal keys, what came earlier stays before what comes later.
     fn insert(&mut self, key: Vec<u8>, value: Bson) -> Result<()> {
-        let place = self.entries.partition_point(|(known, _)| *known <= key);
-        if place >= self.count {
-            return Ok(());
-        }
-        if self.entries.len() == self.count
-            && let Some((key, value)) = self.entries.pop()
-        {
-            self.size -= key.len() + value_size(&value) + 48;
+        deadline::step(2)?;
+        if self.entries.len() >= self.count {
+            let last = self.entries.last_key_value();
+            if last.is_none_or(|((last, _), _)| *last <= key) {
+                return Ok(());
+            }
+            if let Some(((key, _), value)) = self.entries.pop_last() {
+                self.size -= key.len() + value_size(&value) + 48;
+            }
         }
         self.size += key.len() + value_size(&value) + 48;
         if self.size > MAX_BYTES {
             return fail(146, "an accumulator of several values used too much memory");
         }
-        self.entries.insert(place, (key, value));
+        self.came += 1;
+        self.entries.insert((key, self.came), value);
         Ok(())
     }
 
     fn values(&self) -> impl DoubleEndedIterator<Item = Bson> {
-        self.entries.iter().map(|(_, value)| value.clone())
+        self.entries.values().cloned()
     }
 }
 

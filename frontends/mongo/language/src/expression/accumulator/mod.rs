@@ -26,6 +26,11 @@ pub(crate) trait Accumulate: Send + Sync {
     /// The result so far.
     fn value(&self) -> Bson;
 
+    /// Forgets the values that were taken first, and says whether it can: what cannot begins anew.
+    fn remove_first(&mut self, values: &[Option<Bson>]) -> Result<bool> {
+        Ok(values.is_empty())
+    }
+
     /// About how many bytes are kept.
     fn size(&self) -> usize {
         64

@@ -1,6 +1,7 @@
 //! `$median` and `$percentile`.
 
 use bson::{Bson, Document};
+use tessera_core::deadline;
 
 use super::{Accumulate, Accumulator, Kind, MAX_BYTES};
 use crate::error::Result;
@@ -106,6 +107,12 @@ fn parse_points(value: &Bson, context: &ParseContext<'_>) -> Result<Vec<f64>> {
     points.iter().map(point).collect()
 }
 
+/// The number that counts, if a value is one.
+fn number_of(value: Option<&Bson>) -> Option<Number> {
+    let number = value.and_then(Number::from_bson);
+    number.filter(|number| !number.is_nan())
+}
+
 /// The numbers below which given shares of all numbers lie.
 #[derive(Debug)]
 pub(super) struct Percentile {
@@ -128,9 +135,7 @@ impl Percentile {
 
 impl Accumulate for Percentile {
     fn add(&mut self, value: Option<Bson>) -> Result<()> {
-        if let Some(number) = value.as_ref().and_then(Number::from_bson)
-            && !number.is_nan()
-        {
+        if let Some(number) = number_of(value.as_ref()) {
             if self.values.len() * size_of::<f64>() > MAX_BYTES {
                 return fail(146, "a percentile used too much memory");
             }
@@ -139,10 +144,19 @@ impl Accumulate for Percentile {
         Ok(())
     }
 
+    fn remove_first(&mut self, values: &[Option<Bson>]) -> Result<bool> {
+        let there = values
+            .iter()
+            .filter(|value| number_of(value.as_ref()).is_some());
+        let there = there.count().min(self.values.len());
+        self.values.drain(..there);
+        Ok(true)
+    }
+
     fn value(&self) -> Bson {
-        let mut sorted = self.values.clone();
-        sorted.sort_by(f64::total_cmp);
-        let at = |point: &f64| match percentile(&sorted, *point, self.method) {
+        deadline::note(self.values.len() / 4);
+        let mut values = self.values.clone();
+        let at = |point: &f64| match percentile(&mut values, *point, self.method) {
             Some(value) => Bson::Double(value),
             None => Bson::Null,
         };
@@ -159,15 +173,15 @@ impl Accumulate for Percentile {
     }
 }
 
-fn percentile(sorted: &[f64], point: f64, method: Method) -> Option<f64> {
-    let count = Number::Int64(i64::try_from(sorted.len()).ok()?).to_f64();
-    let at = |rank: f64| {
+fn percentile(values: &mut [f64], point: f64, method: Method) -> Option<f64> {
+    let count = Number::Int64(i64::try_from(values.len()).ok()?).to_f64();
+    let mut at = |rank: f64| {
         let index = Number::Double(rank)
             .as_i64_exact()
             .and_then(|rank| usize::try_from(rank).ok());
-        sorted
-            .get(index?.min(sorted.len().checked_sub(1)?))
-            .copied()
+        let index = index?.min(values.len().checked_sub(1)?);
+        let (_, found, _) = values.select_nth_unstable_by(index, f64::total_cmp);
+        Some(*found)
     };
     match method {
         Method::Discrete => at(((count * point).ceil() - 1.0).max(0.0)),

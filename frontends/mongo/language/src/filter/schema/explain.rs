@@ -75,7 +75,7 @@ fn explain(rule: &Rule, subject: Subject<'_>, all: &mut Vec<Document>) -> Result
         }
         keyword => {
             let stated = doc! {"operatorName": name, "specifiedAs": rule.stated.clone()};
-            with(stated, simple_fault(keyword, subject))
+            with(stated, simple_fault(keyword, subject)?)
         }
     });
     Ok(())
@@ -87,12 +87,12 @@ fn with(mut details: Document, more: Document) -> Document {
 }
 
 /// What is wrong with the value by keywords that have no schemas within.
-fn simple_fault(keyword: &Keyword, subject: Subject<'_>) -> Document {
+fn simple_fault(keyword: &Keyword, subject: Subject<'_>) -> Result<Document> {
     let document = subject.document();
     let items = subject.array().unwrap_or_default();
     let number = |count: usize| i64::try_from(count).unwrap_or(i64::MAX);
     let value = subject.to_bson();
-    match keyword {
+    Ok(match keyword {
         Keyword::Required(names) => {
             let missing = |name: &&String| document.is_none_or(|all| !all.contains_key(*name));
             doc! {"missingProperties": names.iter().filter(missing).cloned().collect::<Vec<_>>()}
@@ -113,7 +113,7 @@ fn simple_fault(keyword: &Keyword, subject: Subject<'_>) -> Document {
         Keyword::UniqueItems => {
             let mut fault = doc! {"reason": "found a duplicate item", "consideredValue": value};
             fault.extend(
-                first_duplicate(items).map(|item| ("duplicatedValue".into(), item.clone())),
+                first_duplicate(items)?.map(|item| ("duplicatedValue".into(), item.clone())),
             );
             fault
         }
@@ -123,7 +123,7 @@ fn simple_fault(keyword: &Keyword, subject: Subject<'_>) -> Document {
             "consideredValue": value,
         },
         keyword => doc! {"reason": reason(keyword), "consideredValue": value},
-    }
+    })
 }
 
 fn reason(keyword: &Keyword) -> &'static str {

@@ -1,19 +1,19 @@
 //! Whether a value obeys a schema.
 
-use std::collections::BTreeSet;
-
 use bson::spec::BinarySubtype;
 use bson::{Bson, Document};
 
-use super::{Additional, Dependency, Keyword, Members, Schema, Subject};
+use tessera_core::deadline;
+
+use super::{Additional, Dependency, Keyword, Members, OneOf, Schema, Subject};
 use crate::collation::Collation;
-use crate::compare::{OrderedBson, equal};
 use crate::error::Result;
 use crate::number::Number;
 
 impl Schema {
     pub(super) fn accepts(&self, subject: Subject<'_>) -> Result<bool> {
         for rule in &self.rules {
+            deadline::step(2)?;
             if !rule.keyword.accepts(subject)? {
                 return Ok(false);
             }
@@ -29,11 +29,7 @@ impl Keyword {
             Self::AnyOf(schemas) => Ok(count(schemas, subject)? > 0),
             Self::OneOf(schemas) => Ok(count(schemas, subject)? == 1),
             Self::Not(schema) => Ok(!schema.accepts(subject)?),
-            Self::Enum(values) => {
-                let found = canonical(&subject.to_bson());
-                let same = |value: &Bson| equal(&canonical(value), &found, &Collation::default());
-                Ok(values.iter().any(same))
-            }
+            Self::Enum(values) => values.contains(&canonical(&subject.to_bson())),
             Self::Type(types) => Ok(types.contains_type(subject.element_type())),
             Self::Encrypt => Ok(is_encrypted(subject)),
             Self::Bound(comparison, bound) => Ok(subject.number().is_none()
@@ -79,7 +75,7 @@ impl Keyword {
         match self {
             Self::MinItems(limit) => Ok(as_count(items.len()) >= *limit),
             Self::MaxItems(limit) => Ok(as_count(items.len()) <= *limit),
-            Self::UniqueItems => Ok(first_duplicate(items).is_none()),
+            Self::UniqueItems => Ok(first_duplicate(items)?.is_none()),
             Self::Items(schema) => Ok(first_failing(schema, items)?.is_none()),
             Self::ItemList(schemas) => {
                 for (schema, item) in schemas.iter().zip(items) {
@@ -162,7 +158,7 @@ impl Members {
                 return Ok(false);
             }
         }
-        Ok(!self.named.iter().any(|named| named == name))
+        Ok(!self.named.contains(name))
     }
 
     pub(super) fn accepts_additional(&self, value: &Bson) -> Result<bool> {
@@ -192,11 +188,14 @@ pub(super) fn first_failing(schema: &Schema, items: &[Bson]) -> Result<Option<us
 }
 
 /// The first item that was there before, whatever the order of its fields.
-pub(super) fn first_duplicate(items: &[Bson]) -> Option<&Bson> {
-    let mut seen = BTreeSet::new();
-    items
-        .iter()
-        .find(|item| !seen.insert(OrderedBson(canonical(item))))
+pub(super) fn first_duplicate(items: &[Bson]) -> Result<Option<&Bson>> {
+    let mut seen = OneOf::new(&Collation::default());
+    for item in items {
+        if !seen.insert(&canonical(item))? {
+            return Ok(Some(item));
+        }
+    }
+    Ok(None)
 }
 
 /// The value with the fields of its documents in alphabetical order.

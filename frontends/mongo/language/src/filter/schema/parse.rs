@@ -1,13 +1,12 @@
 //! The table of keywords, and from a schema document to its rules.
 
-use std::collections::BTreeSet;
-
 use bson::{Bson, Document, doc};
 
 use super::super::TypeSet;
 use super::matching::canonical;
-use super::{Additional, Comparison, Dependency, Keyword, Members, Rule, Schema};
-use crate::compare::{OrderedBson, type_name};
+use super::{Additional, Comparison, Dependency, Keyword, Members, OneOf, Rule, Schema};
+use crate::collation::Collation;
+use crate::compare::type_name;
 use crate::error::{Code, Error, Result, bad_value, failed_to_parse, type_mismatch};
 use crate::number::Number;
 use crate::regex::Regex;
@@ -390,12 +389,13 @@ fn enumeration(entry: &Entry<'_>) -> Result<Option<Keyword>> {
     if values.is_empty() {
         return Err(entry.refused("cannot be an empty array"));
     }
-    let mut seen = BTreeSet::new();
-    let fresh = |value: &Bson| seen.insert(OrderedBson(canonical(value)));
-    if !values.iter().all(fresh) {
-        return Err(entry.refused("array cannot contain duplicate values"));
+    let mut all = OneOf::new(&Collation::default());
+    for value in values {
+        if !all.insert(&canonical(value))? {
+            return Err(entry.refused("array cannot contain duplicate values"));
+        }
     }
-    Ok(Some(Keyword::Enum(values.to_vec())))
+    Ok(Some(Keyword::Enum(all)))
 }
 
 fn types(entry: &Entry<'_>) -> Result<Option<Keyword>> {

@@ -177,19 +177,29 @@ impl Bounds {
                     compare(&partition.sort_value(place), edge, &simple).is_le()
                 };
                 let start = low.map_or(0, |low| {
-                    (0..length)
-                        .take_while(|place| is_below(*place, &low))
-                        .count()
+                    first_without(length, |place| is_below(place, &low))
                 });
                 let end = high.map_or(length, |high| {
-                    (0..length)
-                        .take_while(|place| is_within(*place, &high))
-                        .count()
+                    first_without(length, |place| is_within(place, &high))
                 });
                 Ok((start.min(end), end))
             }
         }
     }
+}
+
+/// The first of so many places for which something does not hold that holds for all before it.
+fn first_without(length: usize, holds: impl Fn(usize) -> bool) -> usize {
+    let (mut low, mut high) = (0, length);
+    while low < high {
+        let middle = low.midpoint(high);
+        if holds(middle) {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    low
 }
 
 /// The sorted value, so much later.

@@ -1,6 +1,7 @@
 //! How the functions of windows are computed.
 
 use bson::{Bson, Document};
+use tessera_core::deadline::{self, Held};
 
 use super::bounds::Bounds;
 use crate::error::Result;
@@ -8,6 +9,7 @@ use crate::expression::accumulator::{Accumulate, Accumulator};
 use crate::expression::date::Unit;
 use crate::expression::{Expression, fail};
 use crate::number::Number;
+use crate::size::footprint;
 
 use super::function::Partition;
 
@@ -18,21 +20,34 @@ pub(super) fn accumulate(
 ) -> Result<Vec<Bson>> {
     let variables = partition.variables;
     let start = || accumulator.start(&Document::new(), variables);
+    let argument = |document: &&Document| accumulator.argument(document, variables);
+    let arguments: Vec<Option<Bson>> = partition
+        .documents
+        .iter()
+        .map(argument)
+        .collect::<Result<_>>()?;
     let mut state: Box<dyn Accumulate> = start()?;
     let mut taken = (0, 0);
+    let mut held = Held::new();
     let mut values = Vec::with_capacity(partition.documents.len());
     for at in 0..partition.documents.len() {
         let (low, high) = bounds.around(at, partition)?;
         // A window that only grows goes on with what it has.
-        if low != taken.0 || high < taken.1 {
+        let gone = arguments.get(taken.0..low).unwrap_or_default();
+        let slides = low < taken.1 && high >= taken.1 && state.remove_first(gone)?;
+        if !slides && (low != taken.0 || high < taken.1) {
             state = start()?;
             taken = (low, low);
         }
-        for document in partition.documents.get(taken.1..high).unwrap_or_default() {
-            state.add(accumulator.argument(document, variables)?)?;
+        for value in arguments.get(taken.1..high).unwrap_or_default() {
+            deadline::step(1)?;
+            state.add(value.clone())?;
         }
         taken = (low, high);
-        values.push(state.value());
+        // The values of all windows are there before the first is passed on.
+        let value = state.value();
+        held.add(footprint(&value))?;
+        values.push(value);
     }
     Ok(values)
 }
@@ -120,6 +135,7 @@ pub(super) fn integral(
         let (low, high) = bounds.around(at, partition)?;
         let mut area = Number::Int32(0);
         for right in low + 1..high {
+            deadline::step(4)?;
             let pair = inputs.get(right - 1).copied().flatten();
             let Some((a, b)) = pair.zip(inputs.get(right).copied().flatten()) else {
                 continue;
@@ -173,6 +189,7 @@ pub(super) fn covariance(
         let (low, high) = bounds.around(at, partition)?;
         let (mut count, mut mean_left, mut mean_right, mut sum) = (0.0, 0.0, 0.0, 0.0);
         for place in low..high {
+            deadline::step(1)?;
             let pair = left
                 .get(place)
                 .copied()
@@ -227,13 +244,26 @@ pub(super) fn linear_fill(input: &Expression, partition: &Partition<'_>) -> Resu
             },
         });
     }
+    let known_at = |place: usize| known.get(place).copied().flatten().map(|n| (place, n));
+    let mut before = None;
+    let mut befores = Vec::with_capacity(known.len());
+    for at in 0..known.len() {
+        before = known_at(at).or(before);
+        befores.push(before);
+    }
+    let mut after = None;
+    let mut afters = Vec::with_capacity(known.len());
+    for at in (0..known.len()).rev() {
+        after = known_at(at).or(after);
+        afters.push(after);
+    }
+    afters.reverse();
     let fill = |at: usize| {
-        let known_at = |place: usize| known.get(place).copied().flatten().map(|n| (place, n));
         if let Some((_, number)) = known_at(at) {
             return Some(number);
         }
-        let (left, a) = (0..at).rev().find_map(known_at)?;
-        let (right, b) = (at..known.len()).find_map(known_at)?;
+        let (left, a) = befores.get(at).copied().flatten()?;
+        let (right, b) = afters.get(at).copied().flatten()?;
         let position = |place: usize| positions.get(place).copied();
         let share = position(at)?
             .subtract(position(left)?)

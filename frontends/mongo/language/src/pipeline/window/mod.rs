@@ -5,6 +5,7 @@ mod compute;
 mod function;
 
 use bson::{Bson, Document};
+use tessera_core::deadline;
 
 use self::function::Function;
 use super::environment::BATCH;
@@ -64,6 +65,7 @@ pub(super) fn parse(argument: &Bson, at: &StageContext<'_>) -> Result<Vec<Stage>
     let mut outputs: Vec<(Vec<String>, Function)> = Vec::with_capacity(output.len());
     for (name, value) in output {
         let path = components(name)?;
+        deadline::step(outputs.len())?;
         let conflicts = |other: &Vec<String>| other.starts_with(&path) || path.starts_with(other);
         if outputs.iter().any(|(other, _)| conflicts(other)) {
             return fail(
@@ -144,7 +146,9 @@ impl Windowing {
     fn finish(&mut self) -> Result<Vec<Document>> {
         let mut rows = std::mem::take(&mut self.rows);
         if self.stage.partition_by.is_some() || self.stage.sort.is_some() {
-            rows.sort_by(|a, b| (&a.partition, &a.order).cmp(&(&b.partition, &b.order)));
+            deadline::sort_by(&mut rows, |a, b| {
+                (&a.partition, &a.order).cmp(&(&b.partition, &b.order))
+            })?;
         }
         let mut finished = Vec::with_capacity(rows.len());
         let mut rest = rows.as_slice();
