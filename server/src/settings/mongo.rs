@@ -38,8 +38,8 @@ impl MongoSettings {
         let is_needed = self.auth && self.users.is_none();
         is_needed.then_some(
             "everyone must log in, and mongo-users names nobody: if there is no user yet, connect \
-             from this machine and make the first with db.getSiblingDB(\"admin\").createUser({user: \
-             \"NAME\", pwd: passwordPrompt(), roles: [\"root\"]})",
+             from this machine and make the first with \
+             db.getSiblingDB(\"admin\").createUser({user: \"NAME\", pwd: passwordPrompt(), roles: [\"root\"]})",
         )
     }
 
