@@ -39,7 +39,8 @@ impl MongoSettings {
         is_needed.then_some(
             "everyone must log in, and mongo-users names nobody: if there is no user yet, connect \
              from this machine and make the first with \
-             db.getSiblingDB(\"admin\").createUser({user: \"NAME\", pwd: passwordPrompt(), roles: [\"root\"]})",
+             db.getSiblingDB(\"admin\").createUser({user: \"NAME\", \
+             pwd: passwordPrompt(), roles: [\"root\"]})",
         )
     }
 
