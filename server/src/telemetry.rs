@@ -44,7 +44,8 @@ pub(crate) fn set_level(level: LevelFilter) -> String {
     }
 }
 
-/// Libraries below the chosen level only say what goes wrong; their details are not ours to explain.
+/// Libraries below the chosen level only say what goes wrong; their details are not ours to
+/// explain.
 fn filter(level: LevelFilter) -> Targets {
     Targets::new()
         .with_target("tessera", level)

@@ -38,8 +38,8 @@ impl CqlSettings {
         let is_needed = self.auth && self.users.is_none();
         is_needed.then_some(
             "everyone must log in, and cql-users names nobody: if there is no role yet, start with \
-             cql-users = \"NAME:PASSWORD\", whose role may do everything, and make others with CREATE \
-             ROLE",
+             cql-users = \"NAME:PASSWORD\", whose role may do everything, and make others with \
+             CREATE ROLE",
         )
     }
 

@@ -37,8 +37,9 @@ impl MongoSettings {
     pub(crate) fn how_to_begin(&self) -> Option<&'static str> {
         let is_needed = self.auth && self.users.is_none();
         is_needed.then_some(
-            "everyone must log in, and mongo-users names nobody: if there is no user yet, connect from \
-             this machine and make the first with db.getSiblingDB(\"admin\").createUser({user: \"NAME\", \
+            "everyone must log in, and mongo-users names nobody: if there is no user yet, connect \
+             from this machine and make the first with \
+             db.getSiblingDB(\"admin\").createUser({user: \"NAME\", \
              pwd: passwordPrompt(), roles: [\"root\"]})",
         )
     }

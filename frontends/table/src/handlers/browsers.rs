@@ -1,9 +1,9 @@
 //! What browsers may ask of an account whose key everybody knows.
 //!
 //! Every web site knows that key too, and can send the browsers of people on this machine here. So
-//! such an account answers only by a name of this machine, which a site that leads its own name here
-//! cannot have; and it changes nothing for pages of other origins, unless a CORS rule of the account
-//! lets them.
+//! such an account answers only by a name of this machine, which a site that leads its own name
+//! here cannot have; and it changes nothing for pages of other origins, unless a CORS rule of the
+//! account lets them.
 
 use hyper::Method;
 use hyper::header::{HeaderName, ORIGIN};
