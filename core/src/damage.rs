@@ -1,4 +1,5 @@
-//! Containers whose definition cannot be read: by this core, or by the front end that they belong to.
+//! Containers whose definition cannot be read: by this core, or by the front end that they belong
+//! to.
 //!
 //! Such a definition costs its own container and nothing else. Whatever goes over all containers
 //! leaves it out or shows it as damaged, and dropping it needs no more than its name.
@@ -23,7 +24,8 @@ use crate::walk::Walk;
 pub(crate) fn named(name: &ContainerName, error: Error) -> Error {
     match error {
         Error::Corrupt(cause) => Error::Corrupt(format!(
-            "the definition of '{name}' cannot be read ({cause}); drop it, or restore it from a backup"
+            "the definition of '{name}' cannot be read ({cause}); drop it, or restore it from a \
+             backup"
         )),
         other => other,
     }
@@ -60,8 +62,8 @@ impl Store {
         Ok(damaged)
     }
 
-    /// Drops a container whose definition cannot be read. What it held is found by the version keys,
-    /// which name the owner of each storage.
+    /// Drops a container whose definition cannot be read. What it held is found by the version
+    /// keys, which name the owner of each storage.
     pub(crate) async fn drop_damaged(&self, name: &ContainerName) -> Result<()> {
         let subject = Subject::Name(name.clone());
         let dropped = self.write_catalog(subject, |transaction, name| {

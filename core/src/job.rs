@@ -109,8 +109,8 @@ impl Job {
         }
     }
 
-    /// All jobs under way. One that a newer server wrote, for a task unknown to this one, is left to
-    /// that server.
+    /// All jobs under way. One that a newer server wrote, for a task unknown to this one, is left
+    /// to that server.
     pub(crate) async fn all(transaction: &Transaction) -> Result<Vec<Self>> {
         let mut jobs = Vec::new();
         let mut walk = Walk::new(transaction, Scan::new(key::system_range(system::JOB)));

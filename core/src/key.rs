@@ -287,8 +287,8 @@ pub fn parse_partition(key: &[u8]) -> Option<i64> {
     input.is_empty().then_some(token)
 }
 
-/// Whether a tally lies under this key. One of nothing means the same as none, so that an engine may
-/// drop it.
+/// Whether a tally lies under this key. One of nothing means the same as none, so that an engine
+/// may drop it.
 pub fn is_tally(key: &[u8]) -> bool {
     key.first() == Some(&STATISTICS)
 }

@@ -30,8 +30,8 @@ pub trait Model: Send + Sync + 'static {
         Ok(schema.clone())
     }
 
-    /// Refuses a definition whose schema it could not read again. Asked with the bytes that are about
-    /// to be stored, so that whatever is accepted is readable for ever.
+    /// Refuses a definition whose schema it could not read again. Asked with the bytes that are
+    /// about to be stored, so that whatever is accepted is readable for ever.
     fn check_definition(&self, _definition: &Definition) -> Result<()> {
         Ok(())
     }

@@ -1,11 +1,11 @@
 //! The window of recent commits against which first-committer-wins is decided.
 //!
-//! Both embedded engines keep one, touched only by the committer. It forgets the oldest commits when
-//! it outgrows its bytes, and reports a conflict for a transaction that began before the oldest one
-//! remembered. An engine therefore moves a transaction that grows old to the newest version before
-//! it commits: see [`RecentCommits::aging_before`]. Keys are remembered as hashes for long and in full
-//! for a shorter time: only range deletes need the full keys, and those come from background work
-//! with fresh snapshots.
+//! Both embedded engines keep one, touched only by the committer. It forgets the oldest commits
+//! when it outgrows its bytes, and reports a conflict for a transaction that began before the
+//! oldest one remembered. An engine therefore moves a transaction that grows old to the newest
+//! version before it commits: see [`RecentCommits::aging_before`]. Keys are remembered as hashes
+//! for long and in full for a shorter time: only range deletes need the full keys, and those come
+//! from background work with fresh snapshots.
 
 use std::collections::{HashMap, VecDeque};
 use std::hash::{BuildHasherDefault, Hasher};
@@ -57,8 +57,8 @@ impl RecentCommits {
             || (checks_ranges && self.range_conflicts(base_version, writes.range_deletes()))
     }
 
-    /// Snapshots taken before this version are about to leave the window, or have left it. What they
-    /// write is to be compared with the newest data ([`is_unchanged`]) and committed there.
+    /// Snapshots taken before this version are about to leave the window, or have left it. What
+    /// they write is to be compared with the newest data ([`is_unchanged`]) and committed there.
     pub fn aging_before(&self) -> u64 {
         self.hashes.middle().max(self.range_deletes.middle())
     }

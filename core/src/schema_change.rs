@@ -361,8 +361,8 @@ pub(crate) fn write_change(
 }
 
 /// Reads back the definitions of a draft from the bytes that will be stored. A schema that stays as
-/// it is was read when it came, so that a container which cannot be read any more can still be split
-/// or renamed.
+/// it is was read when it came, so that a container which cannot be read any more can still be
+/// split or renamed.
 fn check_readable(
     transaction: &Transaction,
     existing: Option<&Container>,

@@ -1,16 +1,16 @@
 //! Wakes the cursors that wait at the end of a capped collection.
 //!
-//! A document is noted where it is stored, inside a statement whose commit is still to come: a cursor
-//! that were woken then would find nothing and wait again. So waiting cursors are told when the
-//! command is done, by every command during which something was noted.
+//! A document is noted where it is stored, inside a statement whose commit is still to come: a
+//! cursor that were woken then would find nothing and wait again. So waiting cursors are told when
+//! the command is done, by every command during which something was noted.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use tokio::sync::watch;
 
-/// How often a waiting cursor looks by itself: for what another server on the same engine wrote, and
-/// for a commit that went on after its command was interrupted.
+/// How often a waiting cursor looks by itself: for what another server on the same engine wrote,
+/// and for a commit that went on after its command was interrupted.
 const LOOK_AGAIN: Duration = Duration::from_millis(500);
 
 /// The writes to capped collections.
@@ -41,8 +41,8 @@ impl CappedWrites {
         self.noted.load(Ordering::Acquire)
     }
 
-    /// Tells waiting cursors if anything was noted since `before`. Whatever the command stored itself
-    /// is committed by now.
+    /// Tells waiting cursors if anything was noted since `before`. Whatever the command stored
+    /// itself is committed by now.
     pub(crate) fn tell(&self, before: u64) {
         if self.noted() != before {
             self.told.send_modify(|count| *count += 1);

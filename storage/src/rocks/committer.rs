@@ -213,8 +213,8 @@ impl Committer {
         batch: &mut Batch,
     ) -> EngineResult<CommitOutcome> {
         let writes = &commit.writes;
-        // Before conflicts: what the failed batch held is remembered as if it had been committed, and
-        // who tries it again must not hear of a conflict for ever.
+        // Before conflicts: what the failed batch held is remembered as if it had been committed,
+        // and who tries it again must not hear of a conflict for ever.
         if let Some(failure) = self.shared.failure().filter(|_| !writes.is_empty()) {
             return Err(failure);
         }

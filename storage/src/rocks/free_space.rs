@@ -1,9 +1,9 @@
 //! Room on the disk that writes leave free.
 //!
-//! A disk that is full in the middle of a write leaves the engine read-only until it is opened again,
-//! because nobody can say what the disk has. So writes are refused before that, while what is in
-//! memory still fits on the disk; their outcome is known, and they go on by themselves once there is
-//! room. Deleting is allowed for longer than adding, since it is how room is made.
+//! A disk that is full in the middle of a write leaves the engine read-only until it is opened
+//! again, because nobody can say what the disk has. So writes are refused before that, while what
+//! is in memory still fits on the disk; their outcome is known, and they go on by themselves once
+//! there is room. Deleting is allowed for longer than adding, since it is how room is made.
 
 use std::path::{Path, PathBuf};
 
@@ -74,8 +74,8 @@ impl FreeSpace {
     /// Why writes are refused.
     pub(super) fn refusal(&self) -> EngineError {
         EngineError::ReadOnly(format!(
-            "the disk of {} has {} MB left, and {} MB are kept free; delete something or make room, \
-             and writes go on by themselves",
+            "the disk of {} has {} MB left, and {} MB are kept free; delete something or make \
+             room, and writes go on by themselves",
             self.folder.display(),
             self.free >> 20,
             self.reserve >> 20

@@ -132,7 +132,8 @@ fn set_memory_and_files(options: &mut Options, memory: MemoryShares) {
 }
 
 /// Large values lie in files of their own, where compaction leaves them until a part of the file is
-/// garbage. In the tables a document of 16 MB would be rewritten with its neighbours at every level.
+/// garbage. In the tables a document of 16 MB would be rewritten with its neighbours at every
+/// level.
 fn set_large_values(options: &mut Options, cache: &Cache) {
     options.set_enable_blob_files(true);
     options.set_min_blob_size(LARGE_VALUE_BYTES);
@@ -162,8 +163,9 @@ fn add_tallies(_key: &[u8], stored: Option<&[u8]>, added: &MergeOperands) -> Opt
     Some(sum.encode().to_vec())
 }
 
-/// Drops tallies of nothing: otherwise each partition key that ever was would leave one for good. It
-/// becomes a deletion, so what lies below it stays hidden, and additions above it count from zero.
+/// Drops tallies of nothing: otherwise each partition key that ever was would leave one for good.
+/// It becomes a deletion, so what lies below it stays hidden, and additions above it count from
+/// zero.
 fn drop_empty_tally(_level: u32, key: &[u8], value: &[u8]) -> CompactionDecision {
     match is_tally(key) && Tally::decode(value) == Some(Tally::default()) {
         true => CompactionDecision::Remove,

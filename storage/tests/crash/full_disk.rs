@@ -1,9 +1,10 @@
-//! A disk that fills up under load: acknowledged transactions stay, the rest is refused clearly, and
-//! writes go on once there is room.
+//! A disk that fills up under load: acknowledged transactions stay, the rest is refused clearly,
+//! and writes go on once there is room.
 //!
 //! The small disk is a tmpfs in a mount namespace of its own, so no privileges are needed where the
 //! kernel allows that to users; elsewhere the test says so and passes. A disk that is full in the
-//! middle of a write, before anybody could see it coming, is played by a limit on the size of files.
+//! middle of a write, before anybody could see it coming, is played by a limit on the size of
+//! files.
 
 use std::path::Path;
 use std::process::Command;

@@ -1,5 +1,5 @@
-//! Documents whose time no index knows: those of a clustered collection that go by the date in their
-//! `_id`, and those that go by their last change, as an index on `_ts` asks for in Cosmos DB.
+//! Documents whose time no index knows: those of a clustered collection that go by the date in
+//! their `_id`, and those that go by their last change, as an index on `_ts` asks for in Cosmos DB.
 //!
 //! They are found by looking at the documents. When they were last changed is remembered of the one
 //! that goes first: until its time has come none can go, because later changes have later times.

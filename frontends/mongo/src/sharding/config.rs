@@ -66,9 +66,9 @@ const COMPUTED: &[(&str, &str, Compute)] = &[
     (DATABASE, "version", |service| Box::pin(version(service))),
 ];
 
-/// Those that describe the cluster itself. A list of all collections leaves them out, so that a dump
-/// of everything has no `config` in it, which no cluster takes back; asked for by name they are
-/// there.
+/// Those that describe the cluster itself. A list of all collections leaves them out, so that a
+/// dump of everything has no `config` in it, which no cluster takes back; asked for by name they
+/// are there.
 const OF_THE_CLUSTER: [&str; 7] = [
     "chunks",
     COLLECTIONS,

@@ -1,5 +1,5 @@
-//! Whatever is accepted of an account or a table is read back as it was: policies and properties made
-//! up at random, from their bytes and through a store that is opened again.
+//! Whatever is accepted of an account or a table is read back as it was: policies and properties
+//! made up at random, from their bytes and through a store that is opened again.
 //! `TESSERA_DEFINITIONS=1000000` makes more of them.
 
 use std::collections::HashMap;
