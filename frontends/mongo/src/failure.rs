@@ -145,7 +145,8 @@ impl From<tessera_core::Error> for Failure {
             // As mongos says of a shard: drivers try again, and do not take this server for one
             // that is going away.
             Core::Unavailable(_) => Code::HOST_UNREACHABLE,
-            Core::ReadOnly(_) => Code::NOT_WRITABLE_PRIMARY,
+            // Not as a server that lost its primacy: drivers would stop reading from it too.
+            Core::ReadOnly(_) => Code::OUT_OF_DISK_SPACE,
             Core::Corrupt(_) | Core::Internal(_) => {
                 tracing::error!(%message, "a command failed inside");
                 Code::INTERNAL_ERROR
@@ -193,7 +194,7 @@ mod tests {
             (Core::DuplicateValue { index: "i".into() }, 11000),
             (Core::OutcomeUnknown, 89),
             (Core::Unavailable("x".into()), 6),
-            (Core::ReadOnly("x".into()), 10107),
+            (Core::ReadOnly("x".into()), 14031),
             (Core::Internal("x".into()), 1),
             (
                 Core::Throttled {

@@ -250,6 +250,7 @@ codes! {
     DATABASE_DIFFER_CASE = 13297 "DatabaseDifferCase",
     STALE_CONFIG = 13388 "StaleConfig",
     NOT_PRIMARY_NO_SECONDARY_OK = 13435 "NotPrimaryNoSecondaryOk",
+    OUT_OF_DISK_SPACE = 14031 "OutOfDiskSpace",
     NAMESPACE_CANNOT_BE_SHARDED = 28769 "NamespaceCannotBeSharded",
     SEARCH_NOT_ENABLED = 31082 "SearchNotEnabled",
     IDL_DUPLICATE_FIELD = 40413 "IDLDuplicateField",

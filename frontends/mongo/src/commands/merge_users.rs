@@ -178,11 +178,11 @@ mod tests {
     #[tokio::test]
     async fn users_and_roles_come_back_from_a_dump() {
         let mut client = Client::new().await;
-        let privilege = doc! {
-            "resource": { "db": "shop", "collection": "c" }, "actions": ["find", "insert"],
-        };
         for (database, user) in [("shop", "a"), ("shop", "b"), ("other", "c")] {
-            let role = doc! { "createRole": user, "privileges": [&privilege], "roles": [] };
+            let privilege = doc! {
+                "resource": { "db": database, "collection": "c" }, "actions": ["find", "insert"],
+            };
+            let role = doc! { "createRole": user, "privileges": [privilege], "roles": [] };
             let create = doc! {
                 "createUser": user, "pwd": "secret", "roles": [user, "read"],
                 "customData": { "n": [1, { "x": null }] },

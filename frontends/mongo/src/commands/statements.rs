@@ -147,7 +147,7 @@ pub(crate) fn concerns_all(failure: &Failure, scope: &Scope) -> bool {
         Code::WRITE_CONFLICT,
         Code::NETWORK_TIMEOUT,
         Code::SHUTDOWN_IN_PROGRESS,
-        Code::NOT_WRITABLE_PRIMARY,
+        Code::OUT_OF_DISK_SPACE,
         Code::INTERNAL_ERROR,
         Code::TRANSACTION_TOO_OLD,
         Code::NO_SUCH_TRANSACTION,

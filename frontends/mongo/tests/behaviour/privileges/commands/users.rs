@@ -2,9 +2,16 @@
 
 use bson::doc;
 
-use super::{Row, at, on};
+use super::{Row, admin, at, on};
 
 pub(super) const ROWS: &[Row] = &[
+    admin(
+        "_mergeAuthzCollections",
+        "",
+        "createUser any, dropUser any, createRole any, dropRole any, grantRole any, revokeRole any, \
+         find admin.tempusers",
+        |_| doc! { "_mergeAuthzCollections": 1, "tempUsersCollection": "admin.tempusers" },
+    ),
     at(
         "authenticate",
         "",
