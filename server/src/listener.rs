@@ -4,6 +4,7 @@
 
 use std::io;
 use std::net::SocketAddr;
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -33,6 +34,8 @@ const COMPLAINT_INTERVAL: Duration = Duration::from_secs(10);
 
 /// How long a new connection waits for the place of one that was asked to end.
 const PLACE_TIMEOUT: Duration = Duration::from_secs(2);
+/// After this time without a place another idle connection is asked to give way.
+const ASK_AGAIN: Duration = Duration::from_millis(500);
 
 /// An address that is ours but does not take connections yet, so that a port in use is found before
 /// the data is opened, and nobody connects before it is.
@@ -222,9 +225,18 @@ impl Acceptor {
         if permit.is_some() {
             return permit;
         }
-        let waiting = Arc::clone(&self.permits).acquire_owned();
-        let waited = tokio::time::timeout(PLACE_TIMEOUT, waiting).await;
-        waited.ok()?.ok()
+        let until = Instant::now() + PLACE_TIMEOUT;
+        let mut waiting = pin!(Arc::clone(&self.permits).acquire_owned());
+        loop {
+            match tokio::time::timeout(ASK_AGAIN, waiting.as_mut()).await {
+                Ok(permit) => return permit.ok(),
+                Err(_) if Instant::now() >= until => return None,
+                // The place may have gone to one that came just when it was free.
+                Err(_) => {
+                    self.places.make_room();
+                }
+            }
+        }
     }
 }
 
