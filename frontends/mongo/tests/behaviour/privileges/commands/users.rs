@@ -8,8 +8,8 @@ pub(super) const ROWS: &[Row] = &[
     admin(
         "_mergeAuthzCollections",
         "",
-        "createUser any, dropUser any, createRole any, dropRole any, grantRole any, revokeRole any, \
-         find admin.tempusers",
+        "createUser any, dropUser any, createRole any, dropRole any, grantRole any, \
+         revokeRole any, find admin.tempusers",
         |_| doc! { "_mergeAuthzCollections": 1, "tempUsersCollection": "admin.tempusers" },
     ),
     at(
