@@ -153,16 +153,25 @@ pub(crate) fn files(data: &Path, ending: &str) -> Vec<PathBuf> {
     files
 }
 
-/// Copies a data folder file by file, as it is on disk.
+/// Copies a data folder file by file, as it is on disk. Begins again where a file is removed
+/// meanwhile, as the tables and logs of an open engine may be.
 pub(crate) fn copy_folder(from: &Path, to: &Path) {
-    std::fs::create_dir(to).unwrap();
-    for entry in std::fs::read_dir(from).unwrap() {
-        let path = entry.unwrap().path();
+    while let Err(error) = try_copy_folder(from, to) {
+        assert_eq!(error.kind(), std::io::ErrorKind::NotFound, "{error}");
+        std::fs::remove_dir_all(to).unwrap();
+    }
+}
+
+fn try_copy_folder(from: &Path, to: &Path) -> std::io::Result<()> {
+    std::fs::create_dir(to)?;
+    for entry in std::fs::read_dir(from)? {
+        let path = entry?.path();
         let target = to.join(path.file_name().unwrap());
         if path.is_dir() {
-            copy_folder(&path, &target);
+            try_copy_folder(&path, &target)?;
         } else {
-            std::fs::copy(&path, &target).unwrap();
+            std::fs::copy(&path, &target)?;
         }
     }
+    Ok(())
 }
