@@ -1,4 +1,4 @@
-//! Which partition key suits some records.
+//! Comparison of partition keys for some records.
 //!
 //! A [`Survey`] sees each record once, from a file or through [`of_container`] from a container
 //! that may be in use. Each candidate's `profile` counts in bounded memory what its keys do; a

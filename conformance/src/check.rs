@@ -234,7 +234,7 @@ pub fn check(walks: &[Walk], options: &Options<'_>) -> Result<Checked, Error> {
     })
 }
 
-/// Writes what passed into the ledgers, and their table into the README.
+/// Writes what passed into the ledgers, and their table into `docs/compatibility.md`.
 pub fn update(results: &[Walked]) -> Result<(), Error> {
     let mut ledgers = ledgers()?;
     for walked in results {
@@ -244,15 +244,15 @@ pub fn update(results: &[Walked]) -> Result<(), Error> {
         }
     }
     ledgers.iter().try_for_each(Ledger::write)?;
-    let readme = Path::new(env!("CARGO_MANIFEST_DIR"))
+    let page = Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("..")
-        .join(reports::README);
-    let doing = |what| format!("{what} {}", readme.display());
-    let text = fs::read_to_string(&readme).map_err(Error::io(doing("reading")))?;
+        .join(reports::PAGE);
+    let doing = |what| format!("{what} {}", page.display());
+    let text = fs::read_to_string(&page).map_err(Error::io(doing("reading")))?;
     let Some(text) = reports::with_support(&text, &reports::support(&ledgers)) else {
         return Ok(());
     };
-    fs::write(&readme, text).map_err(Error::io(doing("writing")))
+    fs::write(&page, text).map_err(Error::io(doing("writing")))
 }
 
 fn ledgers() -> Result<Vec<Ledger>, Error> {

@@ -88,7 +88,7 @@ pub enum Error {
 
 impl Error {
     /// Turns an I/O error into one that says what was attempted.
-    pub(crate) fn io(doing: impl Into<String>) -> impl FnOnce(io::Error) -> Self {
+    pub fn io(doing: impl Into<String>) -> impl FnOnce(io::Error) -> Self {
         let doing = doing.into();
         move |source| Self::Io { doing, source }
     }

@@ -1,8 +1,10 @@
-//! The `tessera-conformance` program: what strangers may repeat about this server, or any other.
+//! The `tessera-conformance` program: client suites and benchmarks over this server, or any other.
 
 mod arguments;
 mod bench;
 mod external;
+mod fuzz;
+mod kills;
 mod run;
 
 use std::error::Error;
@@ -49,6 +51,20 @@ const COMMANDS: &[Command] = &[
         hidden: false,
         arguments: bench::arguments,
         run: bench::command,
+    },
+    Command {
+        name: "fuzz",
+        about: "Send made-up requests to all ports of a server, beside canaries",
+        hidden: false,
+        arguments: fuzz::arguments,
+        run: fuzz::command,
+    },
+    Command {
+        name: "kills",
+        about: "Kill the server again and again under three clients, and look for what is lost",
+        hidden: false,
+        arguments: kills::arguments,
+        run: kills::command,
     },
     Command {
         name: "instructions",

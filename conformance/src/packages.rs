@@ -15,7 +15,7 @@ use crate::clients::run;
 
 /// The Python of an environment with the packages of a folder's `requirements.txt`, which names all
 /// of them.
-pub(crate) fn python(folder: &str) -> Result<PathBuf, Error> {
+pub fn python(folder: &str) -> Result<PathBuf, Error> {
     environment(&source(folder).join("requirements.txt"), &["--no-deps"])
 }
 

@@ -59,6 +59,11 @@ impl Postgres {
         self.tell("kill-primary")
     }
 
+    /// Starts it again after it was killed.
+    pub fn start_primary(&mut self) -> Result<(), Error> {
+        self.tell("start-primary")
+    }
+
     /// Makes the first standby the primary.
     pub fn promote(&mut self) -> Result<(), Error> {
         self.tell("promote 1")

@@ -40,7 +40,7 @@ pub(crate) fn arguments() -> Vec<Arg> {
             .long("update")
             .action(ArgAction::SetTrue)
             .conflicts_with_all(["target", "only"])
-            .help("Write what passes into the ledgers and the README"),
+            .help("Write what passes into the ledgers and docs/compatibility.md"),
     ]
 }
 

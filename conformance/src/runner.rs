@@ -1,4 +1,4 @@
-//! Walks over servers, several at a time, and tells what comes of each case while it happens.
+//! Runs walks over servers, several at a time, and reports each case as it ends.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::num::NonZero;

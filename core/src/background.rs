@@ -1,8 +1,8 @@
-//! The work that goes on by itself: upgrades, reaping, expiry, splits by size, jobs whose owner is
-//! gone, and agreeing with other servers on the same engine.
+//! Background work: upgrades, reaping, expiry, splits by size, jobs without an owner, and agreement
+//! with other servers on the same engine.
 //!
-//! Each kind has a loop of its own, so that none waits for another. Stopping ends them where they
-//! are: every step is a transaction, and one that was not committed has not happened.
+//! Each kind has its own loop, so that none waits for another. Every step is a transaction, so
+//! stopping may end a loop anywhere.
 
 use std::time::{Duration, Instant};
 
@@ -12,9 +12,12 @@ use tokio::task::JoinHandle;
 use tokio::time::MissedTickBehavior;
 
 use crate::allotment::Exchange;
+use crate::deadline::spawn;
 use crate::engine::News;
 use crate::error::{Error, Result};
 use crate::expiry::Expirer;
+use crate::feed::retention::Tender;
+use crate::memory_budget::Purpose;
 use crate::reaper::Reaper;
 use crate::sizing::Sizer;
 use crate::store::Store;
@@ -27,6 +30,12 @@ const TERM: Duration = Duration::from_secs(10);
 
 /// How often it looks at what it has passed already.
 const FULL_LOOK_INTERVAL: Duration = Duration::from_secs(60);
+
+/// How often it looks whether there are change feeds by now.
+const FEEDS_LOOK: Duration = Duration::from_secs(5);
+
+/// A step of tidying is followed by so many times the time that it took, and a pass as well.
+const TIDY_REST: u32 = 5;
 
 /// After so many such intervals without a request a container is forgotten: an hour.
 const IDLE_ROUNDS: u8 = 60;
@@ -41,14 +50,13 @@ impl Background {
     /// Starts the background of a store.
     pub fn start(store: Store) -> Self {
         let (stop, stopping) = watch::channel(false);
-        let task = tokio::spawn(async move {
+        let task = spawn("background", async move {
             let background = async {
                 tokio::join!(
                     report_damage(&store),
                     upgrade(&store),
-                    expire(&store),
+                    work_for_all(&store),
                     reap(&store),
-                    split_by_size(&store),
                     resume_jobs(&store),
                     forget_idle(&store),
                     listen(&store),
@@ -72,7 +80,7 @@ impl Background {
     pub async fn stop(self) {
         self.stop.send_replace(true);
         if let Err(error) = self.task.await {
-            tracing::error!(%error, "the background ended badly");
+            tracing::error!(%error, "a background task failed");
         }
     }
 }
@@ -94,6 +102,14 @@ impl Rounds {
             .await
             .ok();
     }
+
+    /// Also when it turns out whose work it is.
+    async fn next_or(&mut self, led: &mut watch::Receiver<Lead>) {
+        tokio::select! {
+            () = self.next() => {}
+            Ok(()) = led.changed() => {}
+        }
+    }
 }
 
 /// Says that a round failed; the next one tries again.
@@ -113,22 +129,73 @@ fn complain(error: &Error, what: &str) {
     }
 }
 
-/// Whether this server does what would be the same for each of those that share the engine.
-async fn leads(store: &Store) -> Result<bool> {
-    store.leads("background", TERM).await
+/// What would be the same for each of the servers that share the engine: one of them does it. That
+/// is asked once a second for all of it.
+async fn work_for_all(store: &Store) {
+    let (leads, led) = watch::channel(Lead::Unknown);
+    tokio::join!(
+        lead(store, leads),
+        expire(store, led.clone()),
+        split_by_size(store, led.clone()),
+        tidy(store, led.clone()),
+        tend_feeds(store, led),
+    );
 }
 
-async fn expire(store: &Store) {
+/// Whether this server does what is done by one for all.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Lead {
+    Unknown,
+    Mine,
+    AnothersWork,
+}
+
+async fn lead(store: &Store, leads: watch::Sender<Lead>) {
+    loop {
+        let lead = match store.leads("background", TERM).await {
+            Ok(true) => Lead::Mine,
+            Ok(false) => Lead::AnothersWork,
+            Err(error) => {
+                complain(&error, "whose work it is cannot be told");
+                Lead::Unknown
+            }
+        };
+        // Only news: each loop has rounds of its own.
+        leads.send_if_modified(|known| std::mem::replace(known, lead) != lead);
+        tokio::time::sleep(ROUND).await;
+    }
+}
+
+async fn expire(store: &Store, mut led: watch::Receiver<Lead>) {
     let mut expirer = Expirer::default();
     let mut rounds = Rounds::of(store);
     loop {
-        let done = match leads(store).await {
-            Ok(true) => expirer.remove_expired(store).await.map(|_| ()),
-            Ok(false) => Ok(()),
-            Err(error) => Err(error),
-        };
-        report("expiry", done);
-        rounds.next().await;
+        let lead = *led.borrow_and_update();
+        if lead == Lead::Mine {
+            report("expiry", expirer.remove_expired(store).await.map(|_| ()));
+        }
+        rounds.next_or(&mut led).await;
+    }
+}
+
+/// Has the engine clean up behind the writers, bit by bit, in a small part of the time.
+async fn tidy(store: &Store, led: watch::Receiver<Lead>) {
+    let mut took = Duration::ZERO;
+    loop {
+        let mut rest = ROUND;
+        let lead = *led.borrow();
+        if lead == Lead::Mine {
+            let began = Instant::now();
+            match store.engine().tidy().await {
+                Ok(true) => {
+                    rest = began.elapsed() * TIDY_REST;
+                    took += began.elapsed();
+                }
+                Ok(false) => rest = FULL_LOOK_INTERVAL.max(std::mem::take(&mut took) * TIDY_REST),
+                Err(error) => complain(&error.into(), "tidying up failed and will be tried again"),
+            }
+        }
+        tokio::time::sleep(rest).await;
     }
 }
 
@@ -141,17 +208,18 @@ async fn reap(store: &Store) {
     }
 }
 
-async fn split_by_size(store: &Store) {
+async fn split_by_size(store: &Store, mut led: watch::Receiver<Lead>) {
     let mut sizer = Sizer::default();
     let mut rounds = Rounds::of(store);
     loop {
-        let done = match leads(store).await {
-            Ok(true) => sizer.split_large(store).await,
-            Ok(false) => sizer.look_at_own(store).await,
-            Err(error) => Err(error),
+        let lead = *led.borrow_and_update();
+        let done = match lead {
+            Lead::Mine => sizer.split_large(store).await,
+            Lead::AnothersWork => sizer.look_at_own(store).await,
+            Lead::Unknown => Ok(()),
         };
         report("splitting by size", done);
-        rounds.next().await;
+        rounds.next_or(&mut led).await;
     }
 }
 
@@ -161,7 +229,7 @@ async fn resume_jobs(store: &Store) {
         match store.take_over_jobs().await {
             // Beside this loop: a long job must not hold up another.
             Ok(jobs) => jobs.into_iter().for_each(|job| {
-                tokio::spawn(store.clone().run_resumed(job));
+                spawn("job", store.clone().run_resumed(job));
             }),
             Err(error) => complain(&error, "jobs cannot be read"),
         }
@@ -180,7 +248,13 @@ async fn report_damage(store: &Store) {
 async fn forget_idle(store: &Store) {
     loop {
         tokio::time::sleep(FULL_LOOK_INTERVAL).await;
-        store.catalog().forget_idle(IDLE_ROUNDS);
+        // Where they take much of all memory, those that nobody uses now go at once.
+        let memory = store.memory();
+        let is_much = store.catalog().footprint() > memory.limit() / 4;
+        store
+            .catalog()
+            .forget_idle(if is_much { 1 } else { IDLE_ROUNDS });
+        memory.note(Purpose::Catalog, store.catalog().footprint());
     }
 }
 
@@ -193,6 +267,31 @@ async fn upgrade(store: &Store) {
     };
     if let Err(error) = upgraded.await {
         tracing::warn!(%error, "older containers stay as they are until the next start");
+    }
+}
+
+/// Tends the change feeds, often while there are any.
+async fn tend_feeds(store: &Store, led: watch::Receiver<Lead>) {
+    let mut tender = Tender::default();
+    if let Err(error) = store.turn_on_all_feeds().await {
+        complain(
+            &error,
+            "the change feeds of containers from before could not be turned on",
+        );
+    }
+    loop {
+        let lead = *led.borrow();
+        let tended = match lead {
+            Lead::Mine => tender.tend(store).await,
+            Lead::Unknown | Lead::AnothersWork => Ok(false),
+        };
+        let pause = if matches!(tended, Ok(true)) {
+            ROUND
+        } else {
+            FEEDS_LOOK
+        };
+        report("tending change feeds", tended.map(drop));
+        tokio::time::sleep(pause).await;
     }
 }
 
@@ -264,6 +363,7 @@ impl Store {
         self.upgrade().await?;
         Expirer::default().remove_expired(self).await?;
         Reaper::default().reap_all(self).await?;
+        while self.engine().tidy().await? {}
         Sizer::default().split_large(self).await
     }
 }

@@ -280,6 +280,14 @@ impl Catalog {
         }
     }
 
+    /// About how much memory the containers take that are cached.
+    pub(crate) fn footprint(&self) -> usize {
+        // The definition, its names, its places in tables.
+        const EACH: usize = 2 << 10;
+        let each = |it: &Arc<Container>| EACH + it.definition.schema.len() + it.heat.footprint();
+        self.read().containers.values().map(each).sum()
+    }
+
     /// Forgets containers that no request asked for during so many rounds, of which this is the end
     /// of one. They are read again when they are needed.
     pub(crate) fn forget_idle(&self, rounds: u8) {
@@ -328,12 +336,13 @@ impl ChangeUnderWay {
         now: Option<Arc<Container>>,
     ) {
         let mut cache = self.catalog.write();
-        if cache
-            .containers
-            .get(changed)
-            .is_some_and(|cached| cached.as_of < committed_at)
-        {
-            cache.remove(changed);
+        // One that was renamed may have taken the place of another.
+        let taken = now.as_ref().map(|now| &now.name);
+        for name in [Some(changed), taken].into_iter().flatten() {
+            let cached = cache.containers.get(name);
+            if cached.is_some_and(|cached| cached.as_of < committed_at) {
+                cache.remove(name);
+            }
         }
         if committed_at >= cache.last_change {
             cache.last_change = committed_at;

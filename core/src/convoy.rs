@@ -11,6 +11,7 @@ use tokio::sync::oneshot;
 
 use crate::budget::Bill;
 use crate::error::{Error, Result};
+use crate::feed::stamp::Stamp;
 use crate::latch::{Crowd, Latched, Latches};
 use crate::store::Store;
 use crate::transaction::{Committed, Savepoint, Transaction};
@@ -40,6 +41,7 @@ struct Members(Vec<oneshot::Sender<Verdict>>);
 enum Verdict {
     Committed {
         version: u64,
+        stamp: Option<Stamp>,
     },
     /// Nothing of it is done, and why.
     Again(Error),
@@ -115,8 +117,9 @@ impl Ride {
         let verdict = self.convoy.members.add();
         self.convoy.go_on(self.latched);
         match verdict.await {
-            Ok(Verdict::Committed { version }) => Ok(Committed {
+            Ok(Verdict::Committed { version, stamp }) => Ok(Committed {
                 version,
+                stamp,
                 meter: bill.settle(),
             }),
             Ok(Verdict::Again(error)) => Err(Refused {
@@ -172,7 +175,7 @@ impl Convoy {
                 Err(kept) => kept,
             },
         };
-        tokio::spawn(convoy.commit(latched));
+        crate::deadline::spawn("commit", convoy.commit(latched));
     }
 
     fn has_room(&self) -> bool {
@@ -184,7 +187,7 @@ impl Convoy {
         // because this ends.
         let members = self.members.into_waiting();
         let verdict = match self.transaction.commit().await {
-            Ok(committed) => Ok(committed.version),
+            Ok(committed) => Ok((committed.version, committed.stamp)),
             Err(Error::OutcomeUnknown) => return,
             Err(error) => Err(error),
         };
@@ -192,7 +195,10 @@ impl Convoy {
         for member in members {
             // One who is not there any more does not mind.
             drop(member.send(match &verdict {
-                Ok(version) => Verdict::Committed { version: *version },
+                Ok((version, stamp)) => Verdict::Committed {
+                    version: *version,
+                    stamp: *stamp,
+                },
                 Err(error) => Verdict::Again(error.clone()),
             }));
         }

@@ -1,5 +1,4 @@
-//! Containers that come into being with a transaction: seen by it alone until it commits, and by
-//! nobody if it does not.
+//! Containers created within a transaction: visible only to it until it commits.
 
 use std::sync::Arc;
 
@@ -86,7 +85,7 @@ impl Transaction {
     pub(crate) async fn commit_with_containers(mut self) -> Result<Committed> {
         let catalog = Arc::clone(self.store.catalog());
         let created = std::mem::take(&mut self.created);
-        let commit = tokio::spawn(async move {
+        let commit = crate::deadline::spawn("definition", async move {
             let changes = created
                 .into_iter()
                 .map(|draft| (catalog.begin_change(), draft))

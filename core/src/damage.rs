@@ -72,20 +72,30 @@ impl Store {
                 let Some(stored) = transaction.get(&key).await? else {
                     return Err(Error::NotFound(format!("container '{name}'")));
                 };
-                for storage in storages(transaction, &name, &stored).await? {
-                    let version = key::definition_version(storage);
-                    transaction.writes.announce(version.clone());
-                    transaction.writes.delete(version);
-                    transaction.writes.delete(relocation_key(storage));
-                    let reap = reap_key(storage, None);
-                    transaction.writes.put(reap, Bytes::new());
-                }
-                transaction.writes.delete(key);
+                forget(transaction, &name, &stored).await?;
                 Ok(None)
             })
         });
         dropped.await.map(|_| ())
     }
+}
+
+/// Buffers what drops a container of these bytes, which cannot be read.
+pub(crate) async fn forget(
+    transaction: &mut Transaction,
+    name: &ContainerName,
+    stored: &Bytes,
+) -> Result<()> {
+    for storage in storages(transaction, name, stored).await? {
+        let version = key::definition_version(storage);
+        transaction.writes.announce(version.clone());
+        transaction.writes.delete(version);
+        transaction.writes.delete(relocation_key(storage));
+        let reap = reap_key(storage, None);
+        transaction.writes.put(reap, Bytes::new());
+    }
+    transaction.writes.delete(key::catalog(name));
+    Ok(())
 }
 
 /// Every storage of a damaged container, also one that a relocation was filling.

@@ -1,4 +1,4 @@
-//! How far one operation may go: its time, its cancellation, its share of threads and of memory.
+//! Bounds of one operation: its time, its cancellation, its share of threads and of memory.
 //!
 //! Every loop whose length a client decides calls [`step`]. A step is a decrement of a counter;
 //! only every [`STEPS_BETWEEN_LOOKS`] of them the clock and the operation's [`Watch`] are looked
@@ -12,6 +12,7 @@
 //! no computation keeps others from being answered.
 
 mod memory;
+mod polls;
 mod sorting;
 mod turns;
 
@@ -19,12 +20,17 @@ use std::cell::{Cell, RefCell};
 use std::future::{Future, poll_fn};
 use std::pin::pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::Poll;
 use std::time::{Duration, Instant};
 
 use tokio::runtime::{Handle, RuntimeFlavor};
 
-pub use memory::{Held, MEMORY_LIMIT};
+use crate::memory_budget::{Grant, MemoryBudget, OutOfMemory};
+pub use polls::{LONG_POLL, LongestPoll, long_polls, longest_polls, measured, spawn};
+
+use memory::{COVERED, Memory};
+pub use memory::{Held, cover, keep, leave_to_answer};
 pub use sorting::sort_by;
 use turns::{TURNS, Turn};
 
@@ -34,12 +40,17 @@ pub const STEPS_BETWEEN_LOOKS: u32 = 1_000;
 /// So many steps at once are long work that is about to begin, and have no place on a worker.
 const LONG_WORK: usize = 10_000;
 
+/// So many bytes take longer than a millisecond to be gone through, if it is done a few times.
+const LARGE: usize = 256 << 10;
+
 /// How long a poll may compute on a worker.
 pub const IN_PLACE: Duration = Duration::from_millis(1);
 
-/// How long a thread that gave its worker away sleeps, so that another one can take it. A worker
-/// that nobody took yet comes back when the sleep ends, and is given away again later.
+/// How long a thread that gave its worker away sleeps at a time, and in all, until somebody else
+/// runs tasks. A worker that nobody took comes back after that: with it the tasks would stand still
+/// if there is no other one.
 const GIVE_AWAY: Duration = Duration::from_micros(100);
+const GIVEN_AWAY: Duration = Duration::from_millis(50);
 
 /// How long a computation goes on before it lets another one have its turn.
 const SLICE: Duration = Duration::from_millis(50);
@@ -63,11 +74,8 @@ pub enum Interruption {
     #[error("too many operations that compute for long; try again later")]
     Crowded,
     /// Its values take too much memory.
-    #[error(
-        "the values of this operation take more than {} bytes of memory",
-        MEMORY_LIMIT
-    )]
-    Memory,
+    #[error(transparent)]
+    Memory(OutOfMemory),
 }
 
 /// Tells whether an operation is still wanted.
@@ -79,6 +87,10 @@ pub trait Watch: Send + Sync {
 /// The bounds of one operation.
 pub struct Deadline {
     limit: Option<Instant>,
+    /// A limit that counts from the first look, for operations that mostly end before it.
+    patience: Option<Duration>,
+    /// What the operation is, for those who look why a poll was long.
+    what: &'static str,
     watch: Option<Arc<dyn Watch>>,
     interrupted: Option<Interruption>,
     /// When the poll that goes on was first looked at.
@@ -88,6 +100,7 @@ pub struct Deadline {
     /// When the worker is given away again, should it have come back.
     give_away: Option<Instant>,
     is_long: bool,
+    memory: Memory,
 }
 
 thread_local! {
@@ -102,6 +115,8 @@ impl Deadline {
     pub fn new(limit: Option<Duration>, watch: Option<Arc<dyn Watch>>) -> Self {
         Self {
             limit: limit.and_then(|limit| Instant::now().checked_add(limit)),
+            patience: None,
+            what: "",
             watch,
             interrupted: None,
             began: None,
@@ -109,16 +124,54 @@ impl Deadline {
             turn: None,
             give_away: None,
             is_long: false,
+            memory: Memory::new(),
         }
+    }
+
+    /// The bounds of an operation that may compute for so long, counted from when it has computed
+    /// for longer than most do: so those need not look at the clock.
+    pub fn patient(patience: Duration, watch: Option<Arc<dyn Watch>>) -> Self {
+        Self {
+            patience: Some(patience),
+            ..Self::new(None, watch)
+        }
+    }
+
+    /// The same for an operation of this name, which is shown if one of its polls is long.
+    #[must_use]
+    pub fn named(mut self, what: &'static str) -> Self {
+        self.what = what;
+        self
+    }
+
+    /// The same, with a part of this memory.
+    #[must_use]
+    pub fn within(mut self, budget: MemoryBudget) -> Self {
+        self.memory.within(budget);
+        self
     }
 
     /// Runs an operation within these bounds.
     pub async fn run<F: Future>(self, operation: F) -> F::Output {
+        self.run_for_answer(operation).await.0
+    }
+
+    /// Runs an operation, and answers what its answer takes too: [`leave_to_answer`].
+    pub async fn run_for_answer<F: Future>(self, operation: F) -> (F::Output, Option<Grant>) {
         let mut operation = pin!(operation);
         let mut deadline = Some(self);
         poll_fn(move |context| {
-            let _entered = Entered::new(&mut deadline);
-            operation.as_mut().poll(context)
+            let polled = {
+                let _entered = Entered::new(&mut deadline);
+                operation.as_mut().poll(context)
+            };
+            polled.map(|output| {
+                let deadline = deadline.as_mut();
+                (
+                    output,
+                    deadline.and_then(|deadline| deadline.memory.answer.take()),
+                )
+            })
         })
         .await
     }
@@ -134,6 +187,9 @@ impl Deadline {
     }
 
     fn check(&mut self, now: Instant) -> Result<(), Interruption> {
+        if let Some(patience) = self.patience.take() {
+            self.limit = now.checked_add(patience);
+        }
         if self.limit.is_some_and(|limit| now >= limit) {
             return Err(Interruption::TimeLimit);
         }
@@ -161,11 +217,12 @@ impl Deadline {
         if has_turn && self.give_away.is_some_and(|next| now < next) {
             return Ok(());
         }
+        polls::give_away();
         let outcome = tokio::task::block_in_place(|| {
             if !has_turn {
                 self.turn = Some(TURNS.wait(|| self.check(Instant::now()))?);
             }
-            std::thread::sleep(GIVE_AWAY);
+            wait_for_others();
             Ok(())
         });
         // Whether the worker is gone cannot be asked. Giving nothing away costs nothing, so it is
@@ -181,18 +238,45 @@ fn on_worker() -> bool {
     Handle::try_current().is_ok_and(|handle| handle.runtime_flavor() == RuntimeFlavor::MultiThread)
 }
 
+/// Sleeps until somebody runs a task, which this thread does not while it gives its worker away.
+fn wait_for_others() {
+    let began = Instant::now();
+    let runs = Arc::new(AtomicBool::new(false));
+    let told = Arc::clone(&runs);
+    // Nobody waits for it.
+    drop(tokio::spawn(
+        async move { told.store(true, Ordering::Relaxed) },
+    ));
+    while !runs.load(Ordering::Relaxed) && began.elapsed() < GIVEN_AWAY {
+        std::thread::sleep(GIVE_AWAY);
+    }
+}
+
 /// An operation on this thread, for one poll.
 struct Entered<'a> {
     home: &'a mut Option<Deadline>,
     outer: Option<Deadline>,
     left: u32,
+    covered: usize,
 }
 
 impl<'a> Entered<'a> {
     fn new(home: &'a mut Option<Deadline>) -> Self {
+        if let Some(deadline) = home {
+            polls::note(deadline.what);
+        }
+        let room = home
+            .as_ref()
+            .map_or(usize::MAX, |deadline| deadline.memory.room());
         let outer = CURRENT.replace(home.take());
         let left = LEFT.replace(STEPS_BETWEEN_LOOKS);
-        Self { home, outer, left }
+        let covered = COVERED.replace(room);
+        Self {
+            home,
+            outer,
+            left,
+            covered,
+        }
     }
 }
 
@@ -200,7 +284,9 @@ impl Drop for Entered<'_> {
     fn drop(&mut self) {
         *self.home = CURRENT.replace(self.outer.take());
         LEFT.set(self.left);
+        COVERED.set(self.covered);
         if let Some(deadline) = self.home {
+            deadline.memory.rest();
             deadline.began = None;
             deadline.turn = None;
             deadline.give_away = None;
@@ -218,6 +304,26 @@ pub fn step(count: usize) -> Result<(), Interruption> {
         return Ok(());
     }
     look(count)
+}
+
+/// Does what is linear in so many bytes and cannot be interrupted, as expanding and checking them,
+/// or writing a reply. If these are many, the worker is given away for as long as it takes.
+pub fn apart<T>(bytes: usize, work: impl FnOnce() -> T) -> T {
+    if bytes < LARGE || !on_worker() {
+        return work();
+    }
+    polls::give_away();
+    tokio::task::block_in_place(work)
+}
+
+/// Says what the operation does that runs here, for those who look why a poll was long.
+pub fn doing(what: &'static str) {
+    polls::note(what);
+    CURRENT.with_borrow_mut(|current| {
+        if let Some(deadline) = current {
+            deadline.what = what;
+        }
+    });
 }
 
 /// Counts steps where nothing can be refused, as in a comparison: the next [`step`] will say it.
@@ -256,6 +362,17 @@ pub async fn pause() {
     }
 }
 
+/// Steps for one item that is read or written: some microseconds of work.
+pub(crate) const ITEM_STEPS: usize = 20;
+
+/// Counts so many items of the operation that looks at them, and pauses: what it looks at may all
+/// be in memory, so that it would never wait.
+pub(crate) async fn examine(items: usize) -> Result<(), Interruption> {
+    step(items.saturating_mul(ITEM_STEPS))?;
+    pause().await;
+    Ok(())
+}
+
 async fn yield_once() {
     let mut waited = false;
     poll_fn(|context| {
@@ -267,16 +384,6 @@ async fn yield_once() {
         Poll::Pending
     })
     .await;
-}
-
-fn interrupt(interruption: Interruption) -> Interruption {
-    CURRENT.with_borrow_mut(|current| {
-        if let Some(deadline) = current {
-            deadline.interrupted.get_or_insert(interruption);
-            LEFT.set(0);
-        }
-    });
-    interruption
 }
 
 #[cfg(test)]

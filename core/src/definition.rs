@@ -7,6 +7,7 @@ use bytes::{BufMut, Bytes, BytesMut};
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
+use crate::feed::definition::FeedDefinition;
 use crate::key::{IndexId, PartitionId, StorageId};
 use crate::provisioning::Throughput;
 use crate::sharing::SharedThroughput;
@@ -48,6 +49,9 @@ pub struct Definition {
     /// The storage that a rebuild is filling and that will replace `storage`.
     #[serde(default)]
     pub relocation: Option<StorageId>,
+    /// Its change feed, if that is on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub feed: Option<FeedDefinition>,
     pub(crate) next_index: IndexId,
     pub(crate) next_partition: PartitionId,
     #[serde(flatten)]
@@ -74,6 +78,7 @@ impl Definition {
             shared,
             counts_logical_partitions: new.counts_logical_partitions,
             relocation: None,
+            feed: None,
             next_index: FIRST_INDEX,
             next_partition: 0,
             unknown: UnknownFields::default(),
@@ -254,7 +259,7 @@ mod tests {
     fn fields_of_a_newer_version_survive_being_rewritten() {
         let json = r#"{"storage":8,"version":3,"next_index":2,"next_partition":1,
             "indexes":[{"id":1,"name":"a","unique":false,"state":"Ready","order":[1,-1]}],
-            "feed":{"images":"both"},"views":null}"#;
+            "future":{"images":"both"},"views":null}"#;
         let mut encoded = BytesMut::new();
         encoded.put_u32(u32::try_from(json.len()).unwrap());
         encoded.put_slice(json.as_bytes());
@@ -264,7 +269,7 @@ mod tests {
         let text = String::from_utf8_lossy(&rewritten[4..]).into_owned();
         let rewritten: serde_json::Value = serde_json::from_str(&text).unwrap();
         assert_eq!(rewritten["version"], 4);
-        assert_eq!(rewritten["feed"]["images"], "both");
+        assert_eq!(rewritten["future"]["images"], "both");
         assert!(rewritten.as_object().unwrap().contains_key("views"));
         assert_eq!(rewritten["indexes"][0]["order"][1], -1);
     }

@@ -13,6 +13,10 @@
 //! * **All or nothing.** A commit is seen whole by every later snapshot, also after a crash. It is
 //!   durable when answered, as far as the engine's durability setting says;
 //!   [`WriteSet::demand_sync`] always syncs.
+//! * **Appended entries** ([`WriteSet::append`]) get keys that end with their stamps, visible with
+//!   their commit. Of two commits of which one was answered before the other began, or that write
+//!   the same key, the earlier has the smaller stamp. Below [`Settled::through`] nothing will ever
+//!   appear any more.
 //! * **Bounded pages.** A scan returns at most the rows and bytes asked for, and at least one entry
 //!   where there is one, so that a caller always advances.
 //!
@@ -27,11 +31,16 @@ use bytes::Bytes;
 use tokio::sync::broadcast;
 use tokio::task::coop;
 
+use crate::feed::stamp::Stamp;
+use crate::key;
 use crate::write_set::{Write, WriteSet};
 
 /// Any key will do: what counts is that the engine answers. Whether it still takes writes, too, is
 /// asked without writing anything.
 const PROBE_KEY: &[u8] = b"s";
+
+/// The longest prefix of an appended key: with its stamp it fits an entry of any index.
+pub const MAX_LOG_PREFIX_BYTES: usize = 1_000;
 
 /// A boxed future, as engine methods return it: the trait stays usable as `dyn`.
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
@@ -106,6 +115,11 @@ pub trait Engine: Send + Sync + 'static {
     /// What this engine can do and how large things may be.
     fn capabilities(&self) -> Capabilities;
 
+    /// How many bytes its caches and buffers take now; none where it has none of its own.
+    fn memory_used(&self) -> Option<usize> {
+        None
+    }
+
     /// Roughly how many bytes a range takes on disk. For display and for choosing, never for
     /// limits.
     fn approximate_size<'a>(&'a self, range: &'a KeyRange) -> BoxFuture<'a, EngineResult<u64>>;
@@ -119,6 +133,37 @@ pub trait Engine: Send + Sync + 'static {
     /// where nobody else writes, or the engine cannot tell.
     fn news(&self) -> Option<News> {
         None
+    }
+
+    /// Keeps the place where appended entries go in order: makes room for those to come, and lets
+    /// go of all that were committed before `before_ms`, in milliseconds since 1970, where they are
+    /// kept by their time ([`Capabilities::keeps_log_by_time`]). Called now and then by one server.
+    fn tend_log(&self, _before_ms: u64) -> BoxFuture<'_, EngineResult<()>> {
+        Box::pin(async { Ok(()) })
+    }
+
+    /// Tells other servers, soon and not for each commit, that something was appended: they hear
+    /// [`key::LOG`] among the news. A hint, which may get lost.
+    fn hint_log(&self) {}
+
+    /// Begins another epoch of data that was copied from elsewhere, where these were the ends of
+    /// the epochs: what its source commits later is another history.
+    fn adopt_history(&self, _past: Vec<Stamp>) -> BoxFuture<'_, EngineResult<()>> {
+        Box::pin(async { Ok(()) })
+    }
+
+    /// The epochs that ended, each with the last stamp that belongs to this data, oldest first. A
+    /// position of such an epoch beyond that is one of a history that was discarded.
+    fn past_epochs(&self) -> BoxFuture<'_, EngineResult<Vec<Stamp>>> {
+        Box::pin(async { Ok(Vec::new()) })
+    }
+
+    /// Cleans up a bounded part of what writers leave behind that no reader sees, where the engine
+    /// has such things; answers whether the pass over all of it goes on. What was written since the
+    /// pass before may be left for the next. One server at a time does this for all, and nothing
+    /// goes wrong if two do.
+    fn tidy(&self) -> BoxFuture<'_, EngineResult<bool>> {
+        Box::pin(std::future::ready(Ok(false)))
     }
 
     /// Flushes and closes. Later calls answer [`EngineError::Unavailable`].
@@ -144,6 +189,14 @@ pub trait Snapshot: Send + Sync {
     /// One bounded page of a range.
     fn scan<'a>(&'a self, scan: &'a Scan) -> BoxFuture<'a, EngineResult<Page>>;
 
+    /// How far this snapshot shows all that was appended. Where others write to the same data it
+    /// must be asked for before the first read. [`EngineError::Unavailable`] where nothing can be
+    /// appended.
+    fn settled(&self) -> Answer<'_, EngineResult<Settled>> {
+        let cause = "this engine keeps no change log; use rocks, memory or PostgreSQL";
+        Answer::ready(Err(EngineError::Unavailable(cause.to_owned())))
+    }
+
     /// Commits `writes` against this moment.
     fn commit(self: Box<Self>, writes: WriteSet)
     -> BoxFuture<'static, EngineResult<CommitOutcome>>;
@@ -152,13 +205,43 @@ pub trait Snapshot: Send + Sync {
 /// How a commit ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CommitOutcome {
-    /// Applied, at this engine-wide commit version.
-    Done(u64),
+    /// Applied.
+    Done(Done),
     /// Refused: a written or guarded key changed since the snapshot. Nothing was applied.
     Conflict,
     /// The engine cannot tell (a connection lost during the commit). Never answered by embedded
     /// engines.
     Unknown,
+}
+
+/// A commit that was applied.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Done {
+    /// The engine-wide commit version.
+    pub version: u64,
+    /// The last stamp that its appended entries can have; none if there were none, or if the answer
+    /// was lost and the commit not.
+    pub stamp: Option<Stamp>,
+}
+
+impl Done {
+    /// A commit that appended nothing.
+    pub fn at(version: u64) -> Self {
+        Self {
+            version,
+            stamp: None,
+        }
+    }
+}
+
+/// How far a snapshot shows what was appended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Settled {
+    /// At or below this stamp nothing will appear any more, and the snapshot shows all of it.
+    pub through: Stamp,
+    /// At or above every stamp of a commit that was answered before. What lies between both may be
+    /// incomplete.
+    pub newest: Stamp,
 }
 
 /// A half-open range of keys: `start <= key < end`. No `end` means to the end of the key space.
@@ -227,6 +310,9 @@ pub struct Scan {
     pub max_bytes: usize,
     /// Leave the values out: they come back empty.
     pub keys_only: bool,
+    /// What is read here is read once: it shall not take the place in a cache of what is read again
+    /// and again.
+    pub in_passing: bool,
 }
 
 impl Scan {
@@ -238,7 +324,15 @@ impl Scan {
             max_rows: 1_000,
             max_bytes: 1 << 20,
             keys_only: false,
+            in_passing: false,
         }
+    }
+
+    /// The same scan, of what is read once.
+    #[must_use]
+    pub fn in_passing(mut self) -> Self {
+        self.in_passing = true;
+        self
     }
 
     /// The same scan, continued behind `last`, the last key of the page before.
@@ -289,6 +383,9 @@ pub struct Capabilities {
     pub max_transaction_bytes: usize,
     /// Whether deleting a range takes the same time however much it holds.
     pub constant_range_deletes: bool,
+    /// Whether appended entries are kept by the time of their commit, so that old ones go together:
+    /// see [`Engine::tend_log`].
+    pub keeps_log_by_time: bool,
 }
 
 impl Capabilities {
@@ -314,6 +411,14 @@ impl Capabilities {
         for write in writes.writes().values() {
             if let Write::Put(value) = write {
                 check("value", value.len(), self.max_value_bytes)?;
+            }
+        }
+        for appended in writes.appended() {
+            check("key", appended.prefix.len(), MAX_LOG_PREFIX_BYTES)?;
+            check("value", appended.value.len(), self.max_value_bytes)?;
+            if !key::is_log(&appended.prefix) {
+                let cause = "what is appended belongs to the change log".to_owned();
+                return Err(EngineError::Unavailable(cause));
             }
         }
         check(

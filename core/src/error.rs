@@ -5,7 +5,9 @@
 use std::time::Duration;
 
 use crate::budget::Shortage;
+use crate::deadline::Interruption;
 use crate::engine::EngineError;
+use crate::memory_budget::OutOfMemory;
 
 /// What the core answers.
 pub type Result<T> = std::result::Result<T, Error>;
@@ -53,6 +55,9 @@ pub enum Error {
     /// A continuation that was not made by this container, or is no longer valid.
     #[error("the continuation is not valid: {0}")]
     InvalidContinuation(&'static str),
+    /// What follows a position of a change feed is not there any more, or never was.
+    #[error("the change feed cannot be resumed: {0}")]
+    HistoryLost(&'static str),
     /// The partition's request units of this second are used up.
     #[error(
         "the request rate is too large: {shortage}; try again in {} ms",
@@ -66,18 +71,35 @@ pub enum Error {
         /// Why it has nothing left.
         shortage: Box<Shortage>,
     },
+    /// No memory is left for it.
+    #[error(transparent)]
+    OutOfMemory(#[from] OutOfMemory),
     /// The engine cannot be reached right now.
     #[error("{0}")]
     Unavailable(String),
     /// The engine stopped taking writes to protect its data.
     #[error("{0}")]
     ReadOnly(String),
+    /// The operation may not go on: its time is over, or nobody waits for it any more.
+    #[error(transparent)]
+    Interrupted(#[from] Interruption),
     /// Stored bytes are not what was written.
     #[error("stored data is damaged: {0}")]
     Corrupt(String),
     /// A mistake of ours.
     #[error("internal error: {0}")]
     Internal(String),
+}
+
+impl Error {
+    /// Whether the engine failed, and not what was asked of it: whatever is asked next would fail
+    /// as well.
+    pub fn is_of_engine(&self) -> bool {
+        matches!(
+            self,
+            Self::Unavailable(_) | Self::ReadOnly(_) | Self::OutcomeUnknown
+        )
+    }
 }
 
 /// A limit as people set it: in the largest unit that it is a whole number of.

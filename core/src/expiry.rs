@@ -13,6 +13,7 @@ use crate::locator::Locator;
 use crate::name::ContainerName;
 use crate::store::Store;
 use crate::transaction::Transaction;
+use crate::walk::hex;
 
 /// Items removed in one transaction.
 const STEP_ITEMS: usize = 64;
@@ -50,7 +51,10 @@ impl Expirer {
                 // does not hold up the rest.
                 Err(error) if concerns_one_item(&error) => {
                     for mark in marks.chunks(1) {
-                        removed += remove_marked(store, mark).await.or_else(leave_for_later)?;
+                        removed += match remove_marked(store, mark).await {
+                            Ok(count) => count,
+                            Err(error) => leave_for_later(mark, error)?,
+                        };
                     }
                 }
                 Err(error) => return Err(error),
@@ -66,21 +70,21 @@ impl Expirer {
 }
 
 /// Whether other items may well be removed: one was being written, or it, or the definition of its
-/// container, cannot be read.
+/// container, cannot be read or does not fit. Where the engine fails, the next would fail as well.
 fn concerns_one_item(error: &Error) -> bool {
-    matches!(
-        error,
-        Error::Conflict | Error::Corrupt(_) | Error::Rejected(_)
-    )
+    !error.is_of_engine()
 }
 
-/// Such an item stays until a later round.
-fn leave_for_later(error: Error) -> Result<usize> {
-    if concerns_one_item(&error) {
-        Ok(0)
-    } else {
-        Err(error)
+/// Such an item stays until a later round looks at everything again, which is once a minute.
+fn leave_for_later(marks: &[Bytes], error: Error) -> Result<usize> {
+    if !concerns_one_item(&error) {
+        return Err(error);
     }
+    if error != Error::Conflict {
+        let key = marks.first().map(|mark| hex(mark)).unwrap_or_default();
+        tracing::warn!(key, %error, "an item that expired cannot be removed, and stays");
+    }
+    Ok(0)
 }
 
 async fn remove_marked(store: &Store, marks: &[Bytes]) -> Result<usize> {

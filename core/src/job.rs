@@ -140,7 +140,7 @@ impl Job {
 
     /// The page of items that comes next.
     pub(crate) fn next_page(&self, max_items: usize) -> Scan {
-        let mut scan = Scan::new(key::items(self.storage));
+        let mut scan = Scan::new(key::items(self.storage)).in_passing();
         scan.max_rows = max_items;
         if self.position.is_empty() {
             return scan;
@@ -202,7 +202,7 @@ impl Store {
     /// Works on a job that this process began to its end, also if the caller goes away.
     pub async fn run_job(&self, id: JobId) -> Result<()> {
         let running = Running::begin(self, id)?;
-        let run = tokio::spawn(async move {
+        let run = crate::deadline::spawn("job", async move {
             let store = &running.store;
             let transaction = store.begin().await?;
             let job = Job::load_own(&transaction, id).await?;

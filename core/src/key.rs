@@ -11,7 +11,7 @@
 //! | partition map | `p` · storage id · lower token | partition |
 //! | statistics | `n` · storage id · `p` · partition id | tally of a physical partition |
 //! | | `n` · storage id · `l` · token · partition key | tally of a logical one, where counted |
-//! | change log | `l` | reserved |
+//! | change log | `l` · feed · storage · partition · term · stamp | a change: see `feed` |
 //! | system | `s` · area · … | format, sequences, jobs, storage ids to reap |
 
 use bytes::Bytes;
@@ -31,6 +31,9 @@ const EXPIRY: u8 = b'e';
 const PARTITION: u8 = b'p';
 const STATISTICS: u8 = b'n';
 const SYSTEM: u8 = b's';
+
+/// What every appended key begins with.
+pub const LOG: u8 = b'l';
 
 const PHYSICAL: u8 = b'p';
 const LOGICAL: u8 = b'l';
@@ -64,6 +67,14 @@ pub mod system {
     pub const SHARED_THROUGHPUT: &[u8] = b"shared_throughput";
     /// Notes of items that do not fit there.
     pub const MISFIT: &[u8] = b"misfit";
+    /// The feeds there are.
+    pub const FEED: &[u8] = b"feed";
+    /// Up to where the entries of feeds are gone.
+    pub const FEED_FLOOR: &[u8] = b"feed_floor";
+    /// When somebody followed a feed last.
+    pub const FEED_SEEN: &[u8] = b"feed_seen";
+    /// Databases and APIs whose containers all have feeds.
+    pub const FEED_POLICY: &[u8] = b"feed_policy";
 }
 
 fn key(prefix: u8, build: impl FnOnce(&mut Vec<u8>)) -> Bytes {
@@ -293,6 +304,11 @@ pub fn is_tally(key: &[u8]) -> bool {
     key.first() == Some(&STATISTICS)
 }
 
+/// All tallies there are.
+pub fn tallies() -> KeyRange {
+    KeyRange::prefix(key(STATISTICS, |_| {}))
+}
+
 /// The tally of a physical partition.
 pub fn physical_tally(storage: StorageId, partition: PartitionId) -> Bytes {
     sized_key(STATISTICS, 13, |out| {
@@ -343,6 +359,16 @@ pub fn parse_logical_tally(key: &[u8]) -> Option<(i64, Vec<u8>)> {
     input = input.strip_prefix(&[LOGICAL])?;
     let token = crate::encoding::take_i64(&mut input)?;
     Some((token, take_bytes(&mut input)?.into()))
+}
+
+/// Whether a key may be an appended one.
+pub fn is_log(key: &[u8]) -> bool {
+    key.first() == Some(&LOG)
+}
+
+/// The range of all appended keys.
+pub fn log() -> KeyRange {
+    KeyRange::prefix(vec![LOG])
 }
 
 /// A key of the system area.

@@ -8,7 +8,6 @@
 //! one who waited already at a given moment.
 
 use std::collections::VecDeque;
-use std::hash::{BuildHasher, RandomState};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use smallvec::SmallVec;
@@ -23,7 +22,8 @@ const STRIPES: usize = 8_192;
 /// A fixed number of latches, shared by all keys. `H` is what is handed on.
 pub(crate) struct Latches<H> {
     stripes: Box<[Mutex<Queue<H>>]>,
-    hasher: RandomState,
+    /// Every write asks it: quick, and still in no way that a client could foresee.
+    hasher: ahash::RandomState,
 }
 
 /// An item, as latches tell items apart.
@@ -70,7 +70,7 @@ impl<H> Latches<H> {
         };
         Self {
             stripes: (0..STRIPES).map(|_| Mutex::new(queue())).collect(),
-            hasher: RandomState::new(),
+            hasher: ahash::RandomState::new(),
         }
     }
 

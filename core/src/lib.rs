@@ -7,6 +7,8 @@
 //! partition holds which tokens; splitting one only changes that map. Whatever is done is counted,
 //! and [`throughput::Meter`] turns the counts into request units. Where the core must know what a
 //! body means, it asks the front end's [`model::Model`]. All keys are listed in [`key`].
+//!
+//! `examples/embed.rs` uses it without a server.
 
 mod allotment;
 pub mod background;
@@ -25,6 +27,7 @@ pub mod encoding;
 pub mod engine;
 pub mod error;
 mod expiry;
+pub mod feed;
 pub mod hash;
 pub mod insight;
 mod intent;
@@ -33,10 +36,12 @@ pub mod job;
 pub mod key;
 pub mod key_map;
 mod latch;
+mod layout_change;
 mod lease;
 pub mod limits;
 pub mod locator;
 pub mod memory;
+pub mod memory_budget;
 mod misfit;
 pub mod model;
 pub mod moment;
@@ -45,6 +50,7 @@ mod orphan;
 mod overlay;
 pub mod partition_map;
 pub mod provisioning;
+mod ranges;
 pub mod reading;
 mod reaper;
 pub mod rebuild;

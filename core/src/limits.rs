@@ -1,4 +1,4 @@
-//! What partitions may hold: what their API says, unless a setting says otherwise.
+//! Size limits of partitions: those of their API, unless a setting overrides them.
 //!
 //! A physical partition beyond its limit is split (`crate::sizing`). A logical one cannot be, so
 //! writes that would make it larger are refused. Its exact size is a tally that is read only where

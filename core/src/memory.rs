@@ -6,14 +6,16 @@
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
 use imbl::OrdMap;
 
 use crate::engine::{
-    Answer, BoxFuture, Capabilities, CommitOutcome, Engine, EngineError, EngineResult, KeyRange,
-    Page, Scan, Snapshot, SnapshotScope,
+    Answer, BoxFuture, Capabilities, CommitOutcome, Done, Engine, EngineError, EngineResult,
+    KeyRange, Page, Scan, Settled, Snapshot, SnapshotScope,
 };
+use crate::feed::stamp::Stamp;
 use crate::recent_commits::RecentCommits;
 use crate::write_set::{Tally, Write, WriteSet};
 
@@ -24,6 +26,7 @@ const CAPABILITIES: Capabilities = Capabilities {
     max_value_bytes: 32 << 20,
     max_transaction_bytes: 256 << 20,
     constant_range_deletes: false,
+    keeps_log_by_time: false,
 };
 
 const RECENT_COMMITS_BYTES: usize = 16 << 20;
@@ -44,6 +47,8 @@ impl MemoryEngine {
         let state = State {
             entries: OrdMap::new(),
             version: FIRST_VERSION,
+            epoch: first_epoch(),
+            past: Vec::new(),
             recent: RecentCommits::new(FIRST_VERSION, RECENT_COMMITS_BYTES),
         };
         let shared = Shared {
@@ -68,6 +73,7 @@ impl Engine for MemoryEngine {
             let snapshot: Box<dyn Snapshot> = Box::new(MemorySnapshot {
                 entries: state.entries.clone(),
                 version: state.version,
+                epoch: state.epoch,
                 shared: Arc::clone(&self.shared),
             });
             snapshot
@@ -98,12 +104,32 @@ impl Engine for MemoryEngine {
         })
     }
 
+    fn adopt_history(&self, past: Vec<Stamp>) -> BoxFuture<'_, EngineResult<()>> {
+        Box::pin(async move {
+            let mut state = self.shared.open_state()?;
+            let floor = past.iter().map(|end| end.epoch).max().unwrap_or(0);
+            state.epoch = state.epoch.max(floor) + 1;
+            state.past = past;
+            Ok(())
+        })
+    }
+
+    fn past_epochs(&self) -> BoxFuture<'_, EngineResult<Vec<Stamp>>> {
+        Box::pin(async { Ok(self.shared.open_state()?.past.clone()) })
+    }
+
     fn close(&self) -> BoxFuture<'_, EngineResult<()>> {
         Box::pin(async {
             self.shared.closed.store(true, Ordering::Release);
             Ok(())
         })
     }
+}
+
+/// Another one for each process: a position of an earlier one leads nowhere.
+fn first_epoch() -> u64 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH);
+    u64::try_from(now.unwrap_or_default().as_millis()).unwrap_or(0)
 }
 
 struct Shared {
@@ -129,6 +155,9 @@ impl Shared {
 struct State {
     entries: OrdMap<Bytes, Bytes>,
     version: u64,
+    epoch: u64,
+    /// The ends of earlier epochs.
+    past: Vec<Stamp>,
     recent: RecentCommits,
 }
 
@@ -138,7 +167,7 @@ impl State {
             return CommitOutcome::Conflict;
         }
         if writes.is_empty() {
-            return CommitOutcome::Done(self.version);
+            return CommitOutcome::Done(Done::at(self.version));
         }
         for range in writes.range_deletes() {
             self.delete_range(range);
@@ -162,7 +191,23 @@ impl State {
         }
         self.version += 1;
         self.recent.record(self.version, writes);
-        CommitOutcome::Done(self.version)
+        CommitOutcome::Done(Done {
+            version: self.version,
+            stamp: self.append(writes),
+        })
+    }
+
+    fn append(&mut self, writes: &WriteSet) -> Option<Stamp> {
+        let first = Stamp {
+            epoch: self.epoch,
+            version: self.version,
+            ..Stamp::START
+        };
+        for (entry, appended) in (0..).zip(writes.appended()) {
+            let key = appended.key(Stamp { entry, ..first });
+            self.entries.insert(key, appended.value.clone());
+        }
+        (!writes.appended().is_empty()).then(|| first.end_of_commit())
     }
 
     fn delete_range(&mut self, range: &KeyRange) {
@@ -178,6 +223,7 @@ impl State {
 struct MemorySnapshot {
     entries: OrdMap<Bytes, Bytes>,
     version: u64,
+    epoch: u64,
     shared: Arc<Shared>,
 }
 
@@ -231,6 +277,12 @@ impl Snapshot for MemorySnapshot {
                 page(entries, scan)
             })
         })
+    }
+
+    fn settled(&self) -> Answer<'_, EngineResult<Settled>> {
+        let through = Stamp::end_of(self.epoch, self.version);
+        let newest = through;
+        Answer::ready(Ok(Settled { through, newest }))
     }
 
     fn commit(

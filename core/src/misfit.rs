@@ -1,7 +1,7 @@
-//! The note that an item was written which does not fit where a relocation moves its container.
+//! Misfits: notes about items written during a relocation that do not fit its target.
 //!
-//! The writer is in its right: the container is still where it was. So it leaves this note instead
-//! of being refused, and the relocation ends with the error that the note holds.
+//! Such a write is legal, because the container is still where it was. So it is accepted and
+//! leaves this note, and the relocation ends with the error that the note holds.
 
 use bytes::Bytes;
 

@@ -4,6 +4,7 @@ use bytes::Bytes;
 
 use crate::definition::{Definition, IndexDefinition};
 use crate::error::{Error, Result};
+use crate::feed::record::ChangeKind;
 use crate::item::Item;
 use crate::key::IndexId;
 use crate::locator::Locator;
@@ -34,6 +35,18 @@ pub trait Model: Send + Sync + 'static {
     /// about to be stored, so that whatever is accepted is readable for ever.
     fn check_definition(&self, _definition: &Definition) -> Result<()> {
         Ok(())
+    }
+
+    /// What a change feed tells of a change that is neither an insert nor a replace, which tell the
+    /// whole body: of an update what is different, of a removal what names the item.
+    fn change(
+        &self,
+        _definition: &Definition,
+        _kind: ChangeKind,
+        _old: Option<&Item>,
+        new: Option<&Item>,
+    ) -> Result<Bytes> {
+        Ok(new.map(|new| new.body.clone()).unwrap_or_default())
     }
 
     /// The most that a physical partition may hold before it is split.

@@ -1,11 +1,13 @@
-//! A moment of the whole store, which any number of readers may look at while it is kept.
+//! A snapshot of the whole store that any number of readers share while it is kept.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
 
-use crate::engine::{Answer, BoxFuture, CommitOutcome, Engine, EngineResult, Page, Scan, Snapshot};
+use crate::engine::{
+    Answer, BoxFuture, CommitOutcome, Engine, EngineResult, Page, Scan, Settled, Snapshot,
+};
 use crate::error::Result;
 use crate::recent_commits::is_unchanged;
 use crate::store::Store;
@@ -76,6 +78,10 @@ impl Snapshot for Kept {
 
     fn scan<'a>(&'a self, scan: &'a Scan) -> BoxFuture<'a, EngineResult<Page>> {
         self.snapshot.scan(scan)
+    }
+
+    fn settled(&self) -> Answer<'_, EngineResult<Settled>> {
+        self.snapshot.settled()
     }
 
     fn commit(

@@ -85,7 +85,7 @@ impl Store {
         });
         match healed.await {
             Ok(container) => {
-                tracing::info!(container = %container.name, "took up work whose record was lost");
+                tracing::info!(container = %container.name, "resumed a job whose record was lost");
                 Ok(ids)
             }
             Err(Error::NotFound(_)) => Ok(Vec::new()),

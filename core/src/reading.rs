@@ -10,13 +10,14 @@ use bytes::Bytes;
 
 use crate::container::Container;
 use crate::continuation::Continuation;
+use crate::deadline::{ITEM_STEPS, examine, step};
 use crate::definition::IndexState;
-use crate::encoding::take_i64;
-use crate::engine::{KeyRange, Page, Scan, prefix_successor};
+use crate::engine::{KeyRange, Page, Scan};
 use crate::error::{Error, Result};
 use crate::item::Item;
 use crate::key::{self, IndexId, PartitionId};
-use crate::locator::{Locator, RowKind};
+use crate::locator::Locator;
+use crate::ranges::{first_token, index_range, item_range, last_token_before, token_of};
 use crate::throughput::Charge;
 use crate::transaction::Transaction;
 use crate::walk;
@@ -142,9 +143,42 @@ pub struct IndexPage {
     pub continuation: Option<Continuation>,
 }
 
+/// What lies at a locator, looked at by a write that depends on it: one look tells both what there
+/// is to see and what there is to replace, which may have expired.
+#[derive(Clone, Debug)]
+pub struct Entry {
+    stored: Option<Item>,
+    is_visible: bool,
+}
+
+impl Entry {
+    /// The item, unless there is none or it has expired.
+    pub fn visible(&self) -> Option<&Item> {
+        self.stored.as_ref().filter(|_| self.is_visible)
+    }
+
+    pub(crate) fn stored(&self) -> Option<&Item> {
+        self.stored.as_ref()
+    }
+}
+
 impl Transaction {
+    /// What lies at `locator`, for [`Transaction::put`]. It costs what [`Transaction::read`] does.
+    pub async fn look(&mut self, container: &Container, locator: &Locator) -> Result<Entry> {
+        self.admit(container, locator.token).await?;
+        let stored = self.stored(container, locator).await?;
+        let is_visible = stored
+            .as_ref()
+            .is_some_and(|item| !item.is_expired(self.now_ms));
+        let entry = Entry { stored, is_visible };
+        let bytes = entry.visible().map_or(0, Item::counted_bytes);
+        self.count_point_read(container, locator, bytes);
+        Ok(entry)
+    }
+
     /// The item at `locator`, unless there is none or it has expired.
     pub async fn read(&mut self, container: &Container, locator: &Locator) -> Result<Option<Item>> {
+        examine(1).await?;
         self.admit(container, locator.token).await?;
         let item = self.stored(container, locator).await?;
         Ok(self.count_read(container, locator, item))
@@ -156,6 +190,7 @@ impl Transaction {
         container: &Container,
         locators: &[Locator],
     ) -> Result<Vec<Option<Item>>> {
+        examine(locators.len()).await?;
         for locator in locators {
             self.admit(container, locator.token).await?;
         }
@@ -176,15 +211,14 @@ impl Transaction {
         let Some(first) = locators.first() else {
             return Ok(Vec::new());
         };
+        examine(locators.len()).await?;
         self.admit(container, first.token).await?;
         let mut items = self.stored_many(container, locators).await?;
         for item in &mut items {
             item.take_if(|item| item.is_expired(self.now_ms));
         }
         let bytes = items.iter().flatten().map(Item::counted_bytes).sum();
-        let place = container.place(first.token);
-        let charge = self.bill.meter.point_read(place, bytes);
-        self.warm(container, place.1, first, charge);
+        self.count_point_read(container, first, bytes);
         Ok(items)
     }
 
@@ -311,10 +345,14 @@ impl Transaction {
     ) -> Option<Item> {
         let visible = item.filter(|item| !item.is_expired(self.now_ms));
         let bytes = visible.as_ref().map_or(0, Item::counted_bytes);
+        self.count_point_read(container, locator, bytes);
+        visible
+    }
+
+    fn count_point_read(&mut self, container: &Container, locator: &Locator, bytes: usize) {
         let place = container.place(locator.token);
         let charge = self.bill.meter.point_read(place, bytes);
         self.warm(container, place.1, locator, charge);
-        visible
     }
 
     async fn scan_page(
@@ -329,6 +367,7 @@ impl Transaction {
             max_rows: page.max_items.max(1),
             max_bytes: page.max_bytes,
             keys_only: false,
+            in_passing: false,
         };
         if let Some(continuation) = &page.continuation {
             scan = resumed(container, &scan, continuation)?;
@@ -336,7 +375,9 @@ impl Transaction {
         if scan.range.is_empty() {
             return Ok((scan, Page::default()));
         }
+        examine(1).await?;
         let found = self.scan_keys(&scan).await?;
+        step(found.entries.len().saturating_mul(ITEM_STEPS))?;
         Ok((scan, found))
     }
 
@@ -349,19 +390,15 @@ impl Transaction {
     ) -> Charge {
         let range = &scan.range;
         let mut first = token_of(&range.start).unwrap_or(i64::MIN);
-        let mut last = range
-            .end
-            .as_deref()
-            .and_then(last_token_before)
-            .unwrap_or(i64::MAX);
+        let end = range.end.as_deref().and_then(last_token_before);
+        let mut last = end.unwrap_or(i64::MAX);
         if let (true, Some((key, _))) = (found.more, found.entries.last()) {
             let reached = token_of(key).unwrap_or(last);
             *(if scan.reverse { &mut first } else { &mut last }) = reached;
         }
         let visited = container.partitions.overlapping(first, last);
-        visited
-            .map(|partition| self.count_queried(container, partition.id))
-            .sum()
+        let queried = visited.map(|partition| self.count_queried(container, partition.id));
+        queried.sum()
     }
 
     fn count_queried(&mut self, container: &Container, partition: PartitionId) -> Charge {
@@ -377,35 +414,6 @@ fn decode(locator: Locator, value: Bytes) -> Result<Item> {
 
 fn damaged(what: &str) -> Error {
     Error::Corrupt(format!("{what} cannot be read"))
-}
-
-/// Prefix byte and storage id, which stand before the token in an item key.
-const BEFORE_TOKEN: usize = 9;
-
-/// The token in an item key, if the key goes that far.
-fn token_of(key: &[u8]) -> Option<i64> {
-    take_i64(&mut key.get(BEFORE_TOKEN..)?)
-}
-
-/// Where a page of items begins: its partition must let it in. Further ones that the page reaches
-/// are paid for all the same.
-fn first_token(range: &KeyRange, page: &PageRequest) -> Option<i64> {
-    match &page.continuation {
-        Some(continuation) => token_of(&continuation.last_key),
-        None if page.reverse => range.end.as_deref().and_then(last_token_before),
-        None => token_of(&range.start).or(Some(i64::MIN)),
-    }
-}
-
-/// The last token of which an item may lie before `end`, if `end` goes as far as a token.
-fn last_token_before(end: &[u8]) -> Option<i64> {
-    let token = token_of(end)?;
-    let ends_with_token = end.len() == BEFORE_TOKEN + size_of::<i64>();
-    Some(if ends_with_token {
-        token.saturating_sub(1)
-    } else {
-        token
-    })
 }
 
 /// The scan from which a page goes on. A token comes from a client, so it may only name a place
@@ -430,69 +438,4 @@ fn continuation(container: &Container, reverse: bool, found: &Page) -> Option<Co
         reverse,
         last_key: last_key.clone(),
     })
-}
-
-fn item_range(container: &Container, span: &Span) -> KeyRange {
-    let storage = container.storage();
-    match span {
-        Span::All => key::items(storage),
-        Span::Tokens(first, last) => key::items_between(storage, *first, *last),
-        Span::Partition {
-            token,
-            partition_key,
-        } => key::logical_partition(storage, *token, partition_key),
-        Span::Rows {
-            token,
-            partition_key,
-            from,
-            to,
-        } => {
-            let partition = key::logical_partition(storage, *token, partition_key);
-            row_range(&partition, from, to)
-        }
-    }
-}
-
-fn row_range(partition: &KeyRange, from: &Bound<Bytes>, to: &Bound<Bytes>) -> KeyRange {
-    let row = |row_key: &[u8], excluded: bool| {
-        let mut key = partition.start.to_vec();
-        key.push(RowKind::Row.byte());
-        key.extend_from_slice(row_key);
-        if excluded {
-            // No key lies between a key and the same key with a zero behind.
-            key.push(0);
-        }
-        Bytes::from(key)
-    };
-    KeyRange {
-        start: match from {
-            Bound::Included(row_key) => row(row_key, false),
-            Bound::Excluded(row_key) => row(row_key, true),
-            Bound::Unbounded => row(&[], false),
-        },
-        end: match to {
-            Bound::Included(row_key) => Some(row(row_key, true)),
-            Bound::Excluded(row_key) => Some(row(row_key, false)),
-            Bound::Unbounded => partition.end.clone(),
-        },
-    }
-}
-
-fn index_range(container: &Container, span: &IndexSpan) -> KeyRange {
-    let (storage, index) = (container.storage(), span.index);
-    let whole = key::index(storage, index);
-    let at = |value: &[u8]| key::index_from(storage, index, value);
-    let behind = |value: &[u8]| prefix_successor(&key::index_value(storage, index, value).start);
-    KeyRange {
-        start: match &span.from {
-            Bound::Included(value) => at(value),
-            Bound::Excluded(value) => behind(value).unwrap_or_else(|| whole.start.clone()),
-            Bound::Unbounded => whole.start.clone(),
-        },
-        end: match &span.to {
-            Bound::Included(value) => behind(value),
-            Bound::Excluded(value) => Some(at(value)),
-            Bound::Unbounded => whole.end,
-        },
-    }
 }

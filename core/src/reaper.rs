@@ -13,6 +13,7 @@ use crate::engine::{KeyRange, Scan};
 use crate::error::{Error, Result};
 use crate::key::{self, IndexId, StorageId, system};
 use crate::store::Store;
+use crate::walk::hex;
 
 /// Keys looked at in one step.
 const STEP_KEYS: usize = 2_000;
@@ -53,13 +54,15 @@ impl Reaper {
                 return Ok(());
             }
             for key in waiting {
-                let parsed = parse_reap_key(&key);
-                let (storage, index) =
-                    parsed.ok_or_else(|| Error::Corrupt("a reaper's key".into()))?;
-                for range in ranges(storage, index) {
-                    while delete_step(store, &range).await? {}
+                match reap(store, &key).await {
+                    Ok(()) => {}
+                    Err(error) if error.is_of_engine() => return Err(error),
+                    // It stays until all are looked at again, and keeps none that follow.
+                    Err(error) => {
+                        let key = hex(&key);
+                        tracing::warn!(key, %error, "what was dropped cannot be deleted and stays");
+                    }
                 }
-                delete_key(store, key.clone()).await?;
                 self.position = Some(key);
             }
         }
@@ -76,6 +79,16 @@ impl Reaper {
     }
 }
 
+/// Deletes what one key says.
+async fn reap(store: &Store, key: &Bytes) -> Result<()> {
+    let parsed = parse_reap_key(key);
+    let (storage, index) = parsed.ok_or_else(|| Error::Corrupt("a reaper's key".into()))?;
+    for range in ranges(storage, index) {
+        while delete_step(store, &range).await? {}
+    }
+    delete_key(store, key.clone()).await
+}
+
 fn ranges(storage: StorageId, index: Option<IndexId>) -> Vec<KeyRange> {
     match index {
         None => key::all_of_storage(storage).into(),
@@ -86,7 +99,7 @@ fn ranges(storage: StorageId, index: Option<IndexId>) -> Vec<KeyRange> {
 /// Deletes one step of a range; answers whether there is more.
 async fn delete_step(store: &Store, range: &KeyRange) -> Result<bool> {
     let mut transaction = store.begin().await?;
-    let mut scan = Scan::new(range.clone());
+    let mut scan = Scan::new(range.clone()).in_passing();
     (scan.keys_only, scan.max_rows) = (true, STEP_KEYS);
     let page = transaction.scan_keys(&scan).await?;
     let mut more = page.more;

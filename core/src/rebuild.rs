@@ -55,6 +55,8 @@ impl NewPlacement {
     fn target(&self, current: &Definition, storage: StorageId) -> Result<Definition> {
         let mut target = current.clone();
         target.storage = storage;
+        // What is written there is told of where it is written first.
+        target.feed = None;
         target.next_partition = self.partitions.max(target.partitions_needed());
         target.schema = self.schema.clone();
         if let Some(counts) = self.counts_logical_partitions {
@@ -298,6 +300,7 @@ impl Store {
                     provisioned: draft.definition.provisioned,
                     autoscale: draft.definition.autoscale,
                     shared: draft.definition.shared,
+                    feed: draft.definition.feed,
                     ..target
                 };
                 draft.partitions = partitions;
@@ -357,7 +360,11 @@ impl Store {
         let (id, task) = (job.id, job.task.clone());
         let catalog = Arc::clone(self.catalog());
         let undone = match &cause {
-            Error::DuplicateValue { .. } | Error::Rejected(_) | Error::Corrupt(_) => self
+            Error::NotFound(_) => self.forget_job(job).await,
+            // The engine failed, not the rebuild: whoever has the lease next goes on.
+            cause if cause.is_of_engine() => Ok(()),
+            Error::Conflict | Error::Throttled { .. } | Error::Internal(_) => Ok(()),
+            _ => self
                 .alter_owner(job.storage, move |transaction, mut draft| {
                     transaction.writes.delete(Job::key(id));
                     let undone = match &task {
@@ -378,9 +385,6 @@ impl Store {
                 })
                 .await
                 .map(|_| ()),
-            Error::NotFound(_) => self.forget_job(job).await,
-            // The engine failed, not the rebuild: whoever has the lease next goes on.
-            _ => Ok(()),
         };
         undone.and(Err(cause))
     }

@@ -9,18 +9,19 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use crate::catalog::{Catalog, Draft, encode_version, relocation_key};
+use crate::catalog::{Catalog, Draft, encode_version};
 use crate::container::Container;
+use crate::damage;
 use crate::database::require_database;
 use crate::definition::{Definition, IndexState, NewContainer};
 use crate::engine::{BoxFuture, Snapshot};
 use crate::error::{Error, Result};
+use crate::feed::policy::inherited;
 use crate::job::Job;
 use crate::key::{self, StorageId};
-use crate::misfit::misfit_key;
+use crate::layout_change::{forget_storage, forget_target, write_partitions, write_target};
 use crate::name::ContainerName;
 use crate::partition_map::PartitionMap;
-use crate::reaper::reap_key;
 use crate::sharing::{join, shared_in};
 use crate::store::{Store, check_format};
 use crate::transaction::Transaction;
@@ -75,7 +76,9 @@ impl Draft {
         if let (Some(shared), None) = (shared, new.throughput) {
             join(transaction, &name, shared).await?;
         }
-        let (definition, partitions) = Definition::create(storage, new, shared);
+        let (mut definition, partitions) = Definition::create(storage, new, shared);
+        let inherited = inherited(transaction, &name).await?;
+        inherited.apply_to(&mut definition, storage);
         Ok(Self {
             name,
             definition,
@@ -154,13 +157,37 @@ impl Store {
         from: &ContainerName,
         to: &ContainerName,
     ) -> Result<Arc<Container>> {
-        let to = to.clone();
+        self.rename(from, to, false).await
+    }
+
+    /// Gives a container another name, and drops the container that has it, if there is one: in one
+    /// moment, so that everybody finds either of them there.
+    pub async fn replace_container(
+        &self,
+        from: &ContainerName,
+        to: &ContainerName,
+    ) -> Result<Arc<Container>> {
+        self.rename(from, to, true).await
+    }
+
+    async fn rename(
+        &self,
+        from: &ContainerName,
+        to: &ContainerName,
+        drops: bool,
+    ) -> Result<Arc<Container>> {
+        if from == to {
+            return Err(Error::AlreadyExists(format!("container '{to}'")));
+        }
+        let (to, feed) = (to.clone(), self.take_storage_id().await?);
         self.alter(from, move |transaction, mut draft| {
             let to = to.clone();
             Box::pin(async move {
                 refuse_while_relocating(&draft.definition)?;
-                if transaction.get(&key::catalog(&to)).await?.is_some() {
-                    return Err(Error::AlreadyExists(format!("container '{to}'")));
+                match transaction.get(&key::catalog(&to)).await? {
+                    None => {}
+                    Some(stored) if drops => drop_in(transaction, &to, &stored).await?,
+                    Some(_) => return Err(Error::AlreadyExists(format!("container '{to}'"))),
                 }
                 let shared = shared_in(transaction, &to).await?;
                 if let (Some(shared), None) = (shared, draft.definition.provisioned)
@@ -169,6 +196,10 @@ impl Store {
                     join(transaction, &to, shared).await?;
                 }
                 draft.definition.shared = shared;
+                if draft.name.database != to.database {
+                    let inherited = inherited(transaction, &to).await?;
+                    inherited.apply_to(&mut draft.definition, feed);
+                }
                 draft.name = to;
                 Ok(draft)
             })
@@ -277,7 +308,7 @@ impl Store {
             + 'static,
     {
         let store = self.clone();
-        let change = tokio::spawn(async move {
+        let change = crate::deadline::spawn("definition", async move {
             let mut attempt = 0;
             loop {
                 let change = store.catalog().begin_change();
@@ -314,6 +345,20 @@ async fn refuse_other_format(transaction: &mut Transaction) -> Result<()> {
     check_format(stored.as_deref().unwrap_or_default())
 }
 
+/// Buffers what drops a container, also one that cannot be read.
+async fn drop_in(
+    transaction: &mut Transaction,
+    name: &ContainerName,
+    stored: &Bytes,
+) -> Result<()> {
+    let catalog = Arc::clone(transaction.store.catalog());
+    match catalog.load(transaction.snapshot.as_ref(), name).await {
+        Err(Error::Corrupt(_)) => damage::forget(transaction, name, stored).await,
+        Err(error) => Err(error),
+        Ok(existing) => write_change(transaction, existing.as_deref(), None).map(|_| ()),
+    }
+}
+
 /// Buffers what turns `existing` into `draft`; no draft means to drop it.
 pub(crate) fn write_change(
     transaction: &mut Transaction,
@@ -322,6 +367,7 @@ pub(crate) fn write_change(
 ) -> Result<Option<Draft>> {
     let Some(mut draft) = draft else {
         if let Some(existing) = existing {
+            transaction.note_definition(Some(existing), None)?;
             let writes = &mut transaction.writes;
             writes.delete(key::catalog(&existing.name));
             writes.announce(key::definition_version(existing.storage()));
@@ -334,6 +380,7 @@ pub(crate) fn write_change(
     };
     draft.definition.version = existing.map_or(0, |e| e.definition.version) + 1;
     draft.definition.relocation = draft.target.as_ref().map(|(target, _)| target.storage);
+    transaction.note_definition(existing, Some(&mut draft))?;
     check_readable(transaction, existing, &draft)?;
     if let Some(existing) = existing {
         if existing.name != draft.name {
@@ -388,60 +435,6 @@ fn check_readable(
     Ok(())
 }
 
-/// Writes the storage that a relocation fills, or leaves it behind if it was taken over or given
-/// up.
-fn write_target(
-    transaction: &mut Transaction,
-    existing: Option<&Container>,
-    draft: &Draft,
-) -> Result<()> {
-    let wanted = draft.target.as_ref();
-    if let Some(existing) = existing {
-        if draft.definition.storage == existing.storage() {
-            // Taken over: it is the container's own now, with its partitions as they are.
-            transaction
-                .writes
-                .delete(relocation_key(existing.storage()));
-        } else if wanted.is_none_or(|(target, _)| target.storage != existing.storage()) {
-            forget_target(transaction, existing);
-        }
-    }
-    if let Some((target, partitions)) = wanted {
-        transaction
-            .writes
-            .put(relocation_key(target.storage), target.encode()?);
-        let stored = existing.filter(|e| e.storage() == target.storage);
-        let stored = stored.map(|existing| &existing.partitions);
-        write_partitions(transaction, target.storage, stored, partitions)?;
-    }
-    Ok(())
-}
-
-fn write_partitions(
-    transaction: &mut Transaction,
-    storage: StorageId,
-    stored: Option<&PartitionMap>,
-    wanted: &PartitionMap,
-) -> Result<()> {
-    let stored: Vec<_> = stored.into_iter().flat_map(PartitionMap::records).collect();
-    let wanted: Vec<_> = wanted.records().collect();
-    for (first, _) in &stored {
-        if !wanted.iter().any(|(wanted, _)| wanted == first) {
-            transaction.writes.delete(key::partition(storage, *first));
-        }
-    }
-    for (first, record) in wanted {
-        if !stored.contains(&(first, record.clone())) {
-            let value =
-                serde_json::to_vec(&record).map_err(|error| Error::Internal(error.to_string()))?;
-            transaction
-                .writes
-                .put(key::partition(storage, first), value.into());
-        }
-    }
-    Ok(())
-}
-
 /// Refuses a change that a relocation under way would undo or not survive.
 pub(crate) fn refuse_while_relocating(definition: &Definition) -> Result<()> {
     if definition.relocation.is_some() {
@@ -466,20 +459,4 @@ async fn end_jobs(transaction: &mut Transaction, draft: &mut Draft) -> Result<()
         index.state = IndexState::Ready;
     }
     Ok(())
-}
-
-fn forget_storage(transaction: &mut Transaction, container: &Container) {
-    let storage = container.storage();
-    transaction.writes.delete(key::definition_version(storage));
-    transaction
-        .writes
-        .put(reap_key(storage, None), Bytes::new());
-}
-
-fn forget_target(transaction: &mut Transaction, shadow: &Container) {
-    transaction.writes.delete(relocation_key(shadow.storage()));
-    transaction.writes.delete(misfit_key(shadow.storage()));
-    transaction
-        .writes
-        .put(reap_key(shadow.storage(), None), Bytes::new());
 }

@@ -1,4 +1,4 @@
-//! Physical partitions that have grown too large are split without anybody asking.
+//! Splits of physical partitions that have grown too large.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use crate::error::{Error, Result};
 use crate::key::{self, PartitionId, StorageId};
 use crate::name::ContainerName;
 use crate::partition_map::PartitionRecord;
-use crate::statistics::{self, unreadable};
+use crate::statistics;
 use crate::store::Store;
 use crate::transaction::Transaction;
 use crate::walk::Walk;
@@ -55,9 +55,12 @@ impl Store {
                 Err(Error::Rejected(reason)) => {
                     tracing::warn!(container = %name, partition, reason, "cannot be split");
                 }
-                // Somebody else has split or dropped it meanwhile, or it cannot be read.
-                Err(Error::NotFound(_) | Error::Conflict | Error::Corrupt(_)) => {}
-                Err(error) => return Err(error),
+                // Somebody else has split or dropped it meanwhile.
+                Err(Error::NotFound(_) | Error::Conflict) => {}
+                Err(error) if error.is_of_engine() => return Err(error),
+                Err(error) => {
+                    tracing::warn!(container = %name, partition, %error, "not split by size");
+                }
             }
         }
         Ok(())
@@ -100,7 +103,12 @@ impl Store {
         for containers in in_use.chunks(STEP_CONTAINERS) {
             let transaction = self.begin().await?;
             for container in containers {
-                for row in transaction.statistics(container).await? {
+                let statistics = match transaction.statistics(container).await {
+                    Ok(statistics) => statistics,
+                    Err(error) if error.is_of_engine() => return Err(error),
+                    Err(_unreadable) => continue,
+                };
+                for row in statistics {
                     container.heat.note_bytes(row.partition, row.tally.bytes);
                 }
             }
@@ -127,11 +135,11 @@ async fn sizes(
     let mut walk = Walk::new(transaction, Scan::new(range));
     while let Some(page) = walk.next().await? {
         let mut places = Vec::with_capacity(page.len());
+        // What cannot be read belongs to a container that says so whenever it is used.
         for (key, value) in page {
-            let storage = key::parse_partition_storage(&key).ok_or_else(unreadable)?;
-            let record: PartitionRecord =
-                serde_json::from_slice(&value).map_err(|_damaged| unreadable())?;
-            places.push((storage, record.id));
+            let storage = key::parse_partition_storage(&key);
+            let record = serde_json::from_slice::<PartitionRecord>(&value);
+            places.extend(storage.zip(record.ok().map(|record| record.id)));
         }
         let keys: Vec<Bytes> = places
             .iter()
@@ -139,7 +147,8 @@ async fn sizes(
             .collect();
         let tallies = transaction.snapshot.multi_get(&keys).await?;
         for (place, tally) in places.into_iter().zip(tallies) {
-            sizes.push((place, statistics::decode(tally.as_ref())?.bytes));
+            let tally = statistics::decode(tally.as_ref());
+            sizes.extend(tally.ok().map(|tally| (place, tally.bytes)));
         }
     }
     Ok(sizes)

@@ -18,6 +18,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Instant;
 
+use bytes::Bytes;
+
 use crate::catalog::Draft;
 use crate::container::Container;
 use crate::engine::{KeyRange, Scan};
@@ -28,7 +30,7 @@ use crate::name::ContainerName;
 use crate::partition_map::{Partition, middle};
 use crate::store::Store;
 use crate::transaction::Transaction;
-use crate::walk::Walk;
+use crate::walk::{self, Walk};
 use crate::write_set::Tally;
 use crate::writing::tally_of;
 
@@ -200,22 +202,19 @@ impl Store {
         let half = tally.bytes / 2;
         let mut passed = 0;
         let mut candidate = None;
-        let scan = Scan::new(key::items_between(
-            container.storage(),
-            partition.first,
-            partition.last,
-        ));
+        let range = key::items_between(container.storage(), partition.first, partition.last);
+        let scan = Scan::new(range).in_passing();
         let mut walk = Walk::new(&transaction, scan);
-        while let Some(items) = walk.next_items().await? {
-            for item in items {
-                let token = item.locator.token;
-                if token > partition.first {
+        while let Some(entries) = walk.next().await? {
+            for (key, value) in entries {
+                let token = key::parse_item(&key).map(|locator| locator.token);
+                if let Some(token) = token.filter(|token| *token > partition.first) {
                     candidate = Some(token);
                     if passed >= half {
                         return Ok(token);
                     }
                 }
-                passed += tally_of(Some(&item)).bytes;
+                passed += counted(&key, value).bytes;
             }
         }
         candidate.ok_or_else(|| {
@@ -249,6 +248,19 @@ impl Store {
             }
         }
         Ok(at)
+    }
+}
+
+/// What an item counts. One that cannot be read counts about what it did when it was written: a
+/// partition must not be stuck because of it.
+fn counted(key: &Bytes, value: Bytes) -> Tally {
+    let size = key.len() + value.len();
+    match walk::readable_item(key, value) {
+        Some(item) => tally_of(Some(&item)),
+        None => Tally {
+            items: 1,
+            bytes: i64::try_from(size).unwrap_or(i64::MAX),
+        },
     }
 }
 
@@ -313,10 +325,10 @@ impl Counting<'_> {
     async fn count(&self, range: KeyRange) -> Result<Tally> {
         let mut tally = Tally::default();
         let mut renewed = Instant::now();
-        let mut walk = Walk::new(self.transaction, Scan::new(range));
-        while let Some(items) = walk.next_items().await? {
-            for item in items {
-                tally = tally.plus(tally_of(Some(&item)));
+        let mut walk = Walk::new(self.transaction, Scan::new(range).in_passing());
+        while let Some(entries) = walk.next().await? {
+            for (key, value) in entries {
+                tally = tally.plus(counted(&key, value));
             }
             if renewed.elapsed() > LEASE / 4 {
                 self.job.renew(self.store).await?;

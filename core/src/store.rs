@@ -16,11 +16,15 @@ use crate::clock::Clock;
 use crate::convoy::{ItemLatches, Refused, Ride};
 use crate::engine::{BoxFuture, Engine};
 use crate::error::{Error, Result, StatementError};
+use crate::feed::retention::FeedOptions;
+use crate::feed::stamp::Stamp;
+use crate::feed::waking::Feeds;
 use crate::intent::{HeldIntents, Intents};
 use crate::job::JobId;
 use crate::key::{self, StorageId, system};
 use crate::latch::{LatchedItem, Latches};
 use crate::limits::Limits;
+use crate::memory_budget::MemoryBudget;
 use crate::model::Model;
 use crate::sequence::Sequence;
 use crate::throughput::Meter;
@@ -29,10 +33,16 @@ use crate::transaction::{Committed, Manner, Transaction};
 /// The version of the key shapes and values that this code reads and writes.
 const FORMAT: &[u8] = b"1";
 
+/// The same, once a feed was turned on: a release that knows none would write and not tell it.
+const FORMAT_WITH_FEEDS: &[u8] = b"2";
+
 /// How often a statement runs again after a conflict before it is given up.
 const MAX_ATTEMPTS: u32 = 100;
 /// The longest pause between two attempts.
 const MAX_PAUSE_MS: u64 = 20;
+
+/// How long a statement waits in all for memory that others have.
+const LONGEST_SHORTAGE: Duration = Duration::from_secs(10);
 
 /// How long a statement waits in all for open transactions that hold what it wants to write.
 const LONGEST_WAIT: Duration = Duration::from_secs(90);
@@ -47,6 +57,7 @@ struct Shared {
     engine: Arc<dyn Engine>,
     catalog: Arc<Catalog>,
     clock: Clock,
+    memory: MemoryBudget,
     latches: Arc<ItemLatches>,
     intents: Arc<Intents>,
     budgets: Budgets,
@@ -59,6 +70,8 @@ struct Shared {
     news: AtomicU64,
     /// Changes when there may be something to do in the background.
     background: watch::Sender<()>,
+    feeds: Arc<Feeds>,
+    feed_options: FeedOptions,
 }
 
 /// How a store is opened.
@@ -71,8 +84,12 @@ pub struct StoreOptions {
     pub throttling: Throttling,
     /// What partitions may hold, where that is not what their API says.
     pub limits: Limits,
+    /// The memory that all requests share.
+    pub memory: MemoryBudget,
     /// Whether it is noted where charges fall, which [`crate::insight`] shows.
     pub insight: bool,
+    /// How change feeds are kept.
+    pub feeds: FeedOptions,
 }
 
 impl Default for StoreOptions {
@@ -82,7 +99,9 @@ impl Default for StoreOptions {
             clock: Clock::system(),
             throttling: Throttling::default(),
             limits: Limits::default(),
+            memory: MemoryBudget::unlimited(),
             insight: true,
+            feeds: FeedOptions::default(),
         }
     }
 }
@@ -96,6 +115,8 @@ pub struct Outcome<T> {
     pub meter: Meter,
     /// The engine's version of the commit.
     pub version: u64,
+    /// The last stamp that its entries of the change feed can have; none if it has none.
+    pub stamp: Option<Stamp>,
 }
 
 impl Store {
@@ -103,7 +124,7 @@ impl Store {
     pub async fn open(engine: Arc<dyn Engine>, options: StoreOptions) -> Result<Self> {
         mark_format(engine.as_ref()).await?;
         let shared_engine = engine.capabilities().shared;
-        Ok(Self {
+        let store = Self {
             shared: Arc::new(Shared {
                 engine,
                 catalog: Arc::new(Catalog::new(
@@ -113,6 +134,7 @@ impl Store {
                 )),
                 budgets: Budgets::new(options.clock.clone(), options.throttling, shared_engine),
                 clock: options.clock,
+                memory: options.memory,
                 latches: Arc::new(Latches::new()),
                 intents: Arc::new(Intents::new()),
                 storage_ids: Sequence::new("storage_id"),
@@ -121,8 +143,14 @@ impl Store {
                 running_jobs: Mutex::default(),
                 news: AtomicU64::new(0),
                 background: watch::Sender::new(()),
+                feeds: Arc::default(),
+                feed_options: options.feeds,
             }),
-        })
+        };
+        if store.feed_options().always {
+            store.prepare_feeds().await?;
+        }
+        Ok(store)
     }
 
     /// Begins a transaction at this moment. If it writes, only the engine's check at the commit
@@ -174,6 +202,7 @@ impl Store {
     {
         let (mut attempt, mut waiting_since, mut joins) = (0, None, true);
         let mut turn: Option<Turn> = None;
+        let mut memory_until = None;
         loop {
             let latched = self.latches().lock(items, joins).await;
             let mut ride = Ride::begin(self, latched, joins).await?;
@@ -199,6 +228,17 @@ impl Store {
                     // Latches are never held for as long as a client may take.
                     ride.leave();
                     holder.map(|holder| (error, holder))
+                }
+                Err(_) if ride.transaction().may_find_memory_after(memory_until) => {
+                    let refused = ride.transaction().take_shortage();
+                    // Latches are not held for as long as others may have memory.
+                    ride.leave();
+                    let until =
+                        *memory_until.get_or_insert_with(|| Instant::now() + LONGEST_SHORTAGE);
+                    if let Some(refused) = refused {
+                        Box::pin(self.memory().wait_for(refused, until)).await;
+                    }
+                    continue;
                 }
                 Err(error) => match ride.transaction().bill.take_turn() {
                     // Nor for as long as throughput may take.
@@ -237,6 +277,11 @@ impl Store {
         &self.shared.clock
     }
 
+    /// The memory that all requests share.
+    pub fn memory(&self) -> &MemoryBudget {
+        &self.shared.memory
+    }
+
     /// A number that grows when another server on the same engine announced a change of
     /// definitions. It may come late or be missing: a hint that what is cached should be read
     /// again.
@@ -246,10 +291,39 @@ impl Store {
 
     /// Notes that another server announced a change of `key`, or of anything if it is empty.
     pub(crate) fn hear(&self, key: &[u8]) {
+        if key.is_empty() || key::is_log(key) {
+            self.feeds().wake_all();
+        }
+        if key::is_log(key) {
+            return;
+        }
         if let Some(storage) = key::parse_definition_version(key) {
             self.catalog().outdate(storage);
         }
         self.shared.news.fetch_add(1, Ordering::AcqRel);
+    }
+
+    pub(crate) fn feeds(&self) -> &Arc<Feeds> {
+        &self.shared.feeds
+    }
+
+    pub(crate) fn feed_options(&self) -> FeedOptions {
+        self.shared.feed_options
+    }
+
+    /// Marks the data as one that servers which know nothing of feeds must not write to.
+    pub(crate) async fn mark_format_of_feeds(&self) -> Result<()> {
+        let marked = self.run(&[], |transaction| {
+            Box::pin(async move {
+                let key = key::system_key(system::FORMAT, &[]);
+                if transaction.get(&key).await?.as_deref() != Some(FORMAT_WITH_FEEDS) {
+                    let format = Bytes::from_static(FORMAT_WITH_FEEDS);
+                    transaction.writes.put(key, format);
+                }
+                Ok::<_, Error>(())
+            })
+        });
+        marked.await.map(drop)
     }
 
     pub(crate) fn latches(&self) -> &Arc<ItemLatches> {
@@ -321,20 +395,21 @@ impl<T> Outcome<T> {
             value,
             meter: committed.meter,
             version: committed.version,
+            stamp: committed.stamp,
         }
     }
 }
 
 /// Refuses data of another format than this code reads and writes.
 pub(crate) fn check_format(stored: &[u8]) -> Result<()> {
-    if stored == FORMAT {
+    if stored == FORMAT || stored == FORMAT_WITH_FEEDS {
         return Ok(());
     }
     Err(Error::Rejected(format!(
-        "the data has format {}, and this version of tessera reads format {}; \
-         use the version that wrote it, or a newer one",
+        "the data has format {}, and this version of tessera reads formats up to \
+         {}; use the version that wrote it, or a newer one",
         String::from_utf8_lossy(stored),
-        String::from_utf8_lossy(FORMAT),
+        String::from_utf8_lossy(FORMAT_WITH_FEEDS),
     )))
 }
 

@@ -1,8 +1,7 @@
-//! A survey: every item of a container, for whoever wants to know what it holds.
+//! A survey: every item of a container, read page by page without charges.
 //!
-//! Nobody is charged for it and it holds nothing up: each page is read at a moment of its own. So
-//! items that change meanwhile are seen once, before or after, and no snapshot grows old however
-//! long it takes.
+//! Each page is read at its own snapshot, so a survey blocks nothing and no snapshot grows old. An
+//! item that changes meanwhile is seen once, before or after the change.
 
 use std::sync::Arc;
 
@@ -28,7 +27,7 @@ impl Store {
     /// Begins to read all items of a container.
     pub async fn survey(&self, name: &ContainerName) -> Result<Survey> {
         let container = self.begin().await?.container(name).await?;
-        let next = Some(Scan::new(key::items(container.storage())));
+        let next = Some(Scan::new(key::items(container.storage())).in_passing());
         Ok(Survey {
             store: self.clone(),
             container,
@@ -62,7 +61,10 @@ impl Survey {
         }
         let mut items = Vec::with_capacity(page.entries.len());
         for (key, value) in page.entries {
-            let item = walk::item(&key, value)?;
+            // One item that cannot be read says nothing about the others.
+            let Some(item) = walk::readable_item(&key, value) else {
+                continue;
+            };
             if item.locator.kind == RowKind::Row && !item.is_expired(transaction.now_ms()) {
                 items.push(item);
             }

@@ -14,12 +14,15 @@ use tokio::time::Instant;
 use crate::budget::{Bill, Waits};
 use crate::catalog::Draft;
 use crate::container::Container;
-use crate::engine::{BoxFuture, CommitOutcome, Page, Scan, Snapshot};
+use crate::engine::{BoxFuture, CommitOutcome, Done, Page, Scan, Snapshot};
 use crate::error::{Error, Result};
+use crate::feed::stamp::Stamp;
+use crate::feed::writing::FeedNotes;
 use crate::intent::{HeldIntents, Holder, Refusal};
 use crate::key::{self, PartitionId, StorageId};
 use crate::latch::LatchedItem;
 use crate::locator::Locator;
+use crate::memory_budget::{Grant, MemoryBudget, OutOfMemory, Purpose};
 use crate::name::ContainerName;
 use crate::overlay;
 use crate::partition_map::Partition;
@@ -27,11 +30,20 @@ use crate::store::Store;
 use crate::throughput::{Charge, Meter};
 use crate::write_set::WriteSet;
 
+/// Writes are there twice at their commit: as they were buffered, and as the engine takes them.
+const WRITE_COPIES: usize = 2;
+/// So much of a statement's writes is part of what its connection is guaranteed.
+const GUARANTEED: u32 = 32 << 10;
+
 /// Reads of one moment, and writes that wait for the commit.
 pub struct Transaction {
     pub(crate) store: Store,
     pub(crate) snapshot: Box<dyn Snapshot>,
     pub(crate) writes: WriteSet,
+    /// What the writes take.
+    granted: Grant,
+    /// That there was no memory for them.
+    shortage: Option<OutOfMemory>,
     pub(crate) bill: Bill,
     pub(crate) now_ms: u64,
     /// When what it does is noted as heat: see [`crate::clock::Clock::steady_ms`].
@@ -42,6 +54,8 @@ pub struct Transaction {
     /// Containers that come into being with the commit.
     pub(crate) created: Vec<Draft>,
     manner: Manner,
+    /// What it knows of feeds that it writes to; none if it writes to none.
+    pub(crate) feed: Option<Box<FeedNotes>>,
     /// The open transaction whose intent this one met last.
     blocked_by: Option<Arc<Holder>>,
 }
@@ -73,6 +87,8 @@ pub(crate) struct Savepoint {
 pub struct Committed {
     /// The engine's version of the commit.
     pub version: u64,
+    /// The last stamp that its entries of the change feed can have; none if it has none.
+    pub stamp: Option<Stamp>,
     /// What was done and what it costs.
     pub meter: Meter,
 }
@@ -85,12 +101,21 @@ impl Transaction {
             store,
             snapshot,
             writes: WriteSet::default(),
+            granted: match manner {
+                Manner::Heedless | Manner::Statement => {
+                    Grant::new(Purpose::Transactions, GUARANTEED)
+                }
+                // There may be more of these than connections.
+                Manner::Open(_) => Grant::new(Purpose::Transactions, 0),
+            },
+            shortage: None,
             now_ms,
             steady_ms,
             looked_up: Vec::new(),
             guarded: SmallVec::new(),
             created: Vec::new(),
             manner,
+            feed: None,
             blocked_by: None,
         }
     }
@@ -107,6 +132,7 @@ impl Transaction {
         self.now_ms = self.store.clock().now_ms();
         self.tick();
         self.writes = WriteSet::default();
+        self.granted.shrink(0);
         self.looked_up.clear();
         self.guarded.clear();
         self.created.clear();
@@ -133,6 +159,9 @@ impl Transaction {
     /// What one statement owes, before another one runs, which has to look for itself.
     pub(crate) fn take_bill(&mut self) -> Bill {
         self.looked_up.clear();
+        if let Some(feed) = &mut self.feed {
+            feed.end_statement();
+        }
         std::mem::take(&mut self.bill)
     }
 
@@ -230,28 +259,35 @@ impl Transaction {
     }
 
     /// Applies the writes. The intents of an open transaction are held until that is done.
-    pub(crate) fn commit_writes(self) -> impl Future<Output = Result<Committed>> + Send {
+    pub(crate) fn commit_writes(mut self) -> impl Future<Output = Result<Committed>> + Send {
         // Taken apart before the future is made, which then holds only what it needs.
         let in_time = match &self.manner {
             Manner::Open(intents) => intents.check_time(),
             Manner::Heedless | Manner::Statement => Ok(()),
         };
+        let wakes = self.finish_feed();
         let version = self.snapshot.version();
         let changes = !self.writes.is_empty() || !self.writes.guards().is_empty();
-        let (bill, held) = (self.bill, self.manner);
+        let (bill, held, granted) = (self.bill, self.manner, self.granted);
         let commit = (in_time.is_ok() && changes).then(|| self.snapshot.commit(self.writes));
         async move {
             in_time?;
             let outcome = match commit {
                 Some(commit) => commit.await?,
-                None => CommitOutcome::Done(version),
+                None => CommitOutcome::Done(Done::at(version)),
             };
-            drop(held);
+            drop((held, granted));
             match outcome {
-                CommitOutcome::Done(version) => Ok(Committed {
-                    version,
-                    meter: bill.settle(),
-                }),
+                CommitOutcome::Done(Done { version, stamp }) => {
+                    if let Some(wakes) = wakes {
+                        wakes.tell();
+                    }
+                    Ok(Committed {
+                        version,
+                        stamp,
+                        meter: bill.settle(),
+                    })
+                }
                 CommitOutcome::Conflict => Err(Error::Conflict),
                 CommitOutcome::Unknown => Err(Error::OutcomeUnknown),
             }
@@ -316,15 +352,37 @@ impl Transaction {
         Ok(())
     }
 
-    /// Refuses to buffer more of an open transaction than the engine would take at its commit.
-    pub(crate) fn check_size(&self) -> Result<()> {
-        let limit = self.store.engine().capabilities().max_transaction_bytes;
+    /// Refuses to buffer more of an open transaction than the engine would take at its commit, and
+    /// more of any than there is memory for.
+    pub(crate) fn check_size(&mut self) -> Result<()> {
         let size = self.writes.byte_size();
-        if matches!(self.manner, Manner::Open(_)) && size > limit {
+        let bytes = size.saturating_mul(WRITE_COPIES);
+        if !matches!(self.manner, Manner::Open(_)) {
+            let covered = self.granted.cover(self.store.memory(), bytes);
+            self.shortage = covered.err();
+            return Ok(covered?);
+        }
+        let limit = self.store.engine().capabilities().max_transaction_bytes;
+        if size > limit {
             let what = "transaction";
             return Err(Error::TooLarge { what, size, limit });
         }
-        Ok(())
+        Ok(self.granted.cover_exactly(self.store.memory(), bytes)?)
+    }
+
+    /// Whether it failed for want of memory that others have, and may still wait for it.
+    pub(crate) fn may_find_memory_after(&self, until: Option<Instant>) -> bool {
+        let is_passing = self.shortage.is_some_and(|refused| refused.is_passing());
+        is_passing && until.is_none_or(|until| Instant::now() < until)
+    }
+
+    pub(crate) fn take_shortage(&mut self) -> Option<OutOfMemory> {
+        self.shortage.take()
+    }
+
+    /// The memory that all requests share.
+    pub fn memory(&self) -> &MemoryBudget {
+        self.store.memory()
     }
 
     /// Makes a container that this transaction creates visible to it.

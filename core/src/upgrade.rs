@@ -1,4 +1,4 @@
-//! What containers of earlier versions lack, made up for beside their traffic.
+//! Online upgrades of containers that earlier versions created.
 //!
 //! A container whose logical partitions should be counted and are not was created before they were.
 //! A tally must be exact from its first write on, so such a container is rebuilt into a storage
@@ -32,7 +32,7 @@ impl Store {
             if !self.is_outdated(&name, &definition) {
                 continue;
             }
-            tracing::info!(container = %name, "counting its logical partitions from now on");
+            tracing::info!(container = %name, "now counts its logical partitions");
             match self.recount(&name, &definition).await {
                 Ok(()) => begun += 1,
                 // It went away, is being rebuilt anyway, or cannot be read: the next start looks

@@ -33,21 +33,26 @@ impl<'a> Walk<'a> {
         }
         Ok(Some(page.entries))
     }
-
-    /// The next page as items, expired ones included; none at the end.
-    pub(crate) async fn next_items(&mut self) -> Result<Option<Vec<Item>>> {
-        let page = self.next().await?;
-        page.map(|page| {
-            page.into_iter()
-                .map(|(key, value)| item(&key, value))
-                .collect()
-        })
-        .transpose()
-    }
 }
 
 /// The item in a key and its value.
 pub(crate) fn item(key: &Bytes, value: Bytes) -> Result<Item> {
     let item = key::parse_item(key).and_then(|locator| Item::decode_value(locator, value));
-    item.ok_or_else(|| Error::Corrupt("an item cannot be read".into()))
+    item.ok_or_else(|| Error::Corrupt(format!("the item of key {} cannot be read", hex(key))))
+}
+
+/// The item in a key and its value; none, and a word in the log, if it cannot be read. For work
+/// that goes on without it.
+pub(crate) fn readable_item(key: &Bytes, value: Bytes) -> Option<Item> {
+    item(key, value)
+        .inspect_err(|error| tracing::warn!(%error, "left out"))
+        .ok()
+}
+
+/// A key as people copy it, cut where it gets long.
+pub(crate) fn hex(key: &[u8]) -> String {
+    const SHOWN: usize = 128;
+    let digits = key.iter().take(SHOWN).map(|byte| format!("{byte:02x}"));
+    let cut = if key.len() > SHOWN { "…" } else { "" };
+    digits.chain([cut.to_owned()]).collect()
 }

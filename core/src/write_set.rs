@@ -3,6 +3,7 @@
 use bytes::Bytes;
 
 use crate::engine::KeyRange;
+use crate::feed::stamp::Stamp;
 use crate::key_map::KeyMap;
 
 /// What a transaction will do to one key.
@@ -70,16 +71,41 @@ impl Tally {
     }
 }
 
+/// An entry whose key the engine completes at the commit.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Appended {
+    /// What stands before the stamp.
+    pub prefix: Bytes,
+    /// The value.
+    pub value: Bytes,
+}
+
+impl Appended {
+    /// The whole key, once the stamp is known.
+    pub fn key(&self, stamp: Stamp) -> Bytes {
+        let mut key = Vec::with_capacity(self.prefix.len() + Stamp::ENCODED_LEN);
+        key.extend_from_slice(&self.prefix);
+        stamp.encode_into(&mut key);
+        key.into()
+    }
+
+    fn byte_size(&self) -> usize {
+        self.prefix.len() + Stamp::ENCODED_LEN + self.value.len()
+    }
+}
+
 /// Everything one transaction wants to change, and what must not have changed meanwhile.
 ///
 /// Range deletes apply first, then the writes of single keys, then the tallies; `delete_range`
-/// keeps that equal to the order of the calls by dropping the buffered writes it covers.
+/// keeps that equal to the order of the calls by dropping the buffered writes it covers. What is
+/// appended comes last and is covered by no range delete of the same set.
 #[derive(Clone, Debug, Default)]
 pub struct WriteSet {
     writes: KeyMap<Write>,
     range_deletes: Vec<KeyRange>,
     guards: KeyMap<()>,
     tallies: KeyMap<Tally>,
+    appended: Vec<Appended>,
     announced: Vec<Bytes>,
     sync: bool,
     bytes: usize,
@@ -122,6 +148,28 @@ impl WriteSet {
         self.bytes += key.len() + Tally::ENCODED_LEN;
         let sum = self.tallies.get(&key).copied().unwrap_or_default();
         self.tallies.insert(key, sum.plus(delta));
+    }
+
+    /// Stores `value` under a key of its own behind `prefix`, which begins as [`key::LOG`] does:
+    /// the engine completes it with the stamp of the commit and the number of this entry in it.
+    /// Nobody else can have that key, so it needs no check; and nobody knows it before the commit,
+    /// so the transaction does not see it either.
+    ///
+    /// [`key::LOG`]: crate::key::LOG
+    pub fn append(&mut self, prefix: Bytes, value: Bytes) {
+        let appended = Appended { prefix, value };
+        self.bytes += appended.byte_size();
+        self.appended.push(appended);
+    }
+
+    /// Takes back what was appended and is not kept.
+    pub(crate) fn retain_appended(&mut self, keep: impl Fn(&Appended) -> bool) {
+        self.appended.retain(keep);
+    }
+
+    /// What is appended, in the order of the calls.
+    pub fn appended(&self) -> &[Appended] {
+        &self.appended
     }
 
     /// Makes this commit durable before it is answered, whatever the engine's durability setting.
@@ -180,7 +228,10 @@ impl WriteSet {
 
     /// Whether a commit of this set would change nothing. Guards alone change nothing.
     pub fn is_empty(&self) -> bool {
-        self.writes.is_empty() && self.range_deletes.is_empty() && self.tallies.is_empty()
+        self.writes.is_empty()
+            && self.range_deletes.is_empty()
+            && self.tallies.is_empty()
+            && self.appended.is_empty()
     }
 
     fn write(&mut self, key: Bytes, write: Write) {
@@ -265,6 +316,19 @@ mod tests {
         assert_eq!(Tally::decode(&tally.encode()), Some(tally));
         assert_eq!(Tally::decode(&[0; 15]), None);
         assert_eq!(Tally::decode(&[0; 17]), None);
+    }
+
+    #[test]
+    fn what_is_appended_counts_and_stays_whatever_is_deleted() {
+        let mut set = WriteSet::default();
+        set.append(key("l1"), key("one"));
+        assert_eq!(set.byte_size(), 2 + Stamp::ENCODED_LEN + 3);
+        assert!(!set.is_empty());
+        set.append(key("l1"), key("two"));
+        set.delete_range(KeyRange::all());
+        let values: Vec<_> = set.appended().iter().map(|it| it.value.as_ref()).collect();
+        assert_eq!(values, [b"one", b"two"]);
+        assert_eq!(set.effect(b"l1"), Some(&Write::Delete));
     }
 
     #[test]

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use crate::container::Container;
+use crate::deadline::examine;
 use crate::definition::RELOCATION_INDEX;
 use crate::engine::BoxFuture;
 use crate::error::{Error, Result};
@@ -14,9 +15,13 @@ use crate::key;
 use crate::locator::Locator;
 use crate::misfit::{Misfit, misfit_key};
 use crate::model::IndexEntry;
+use crate::reading::Entry;
 use crate::throughput::price;
 use crate::transaction::Transaction;
 use crate::write_set::Tally;
+
+/// How many bytes of an item are as much work as another item.
+const BYTES_IN_ITEM: usize = 4_096;
 
 impl Transaction {
     /// Stores an item where there is none. [`Error::AlreadyExists`] if there is one.
@@ -37,6 +42,19 @@ impl Transaction {
         let old = self.stored(container, &new.locator).await?;
         let item = self.stamp(old.as_ref(), new);
         self.store_item(container, old.as_ref(), &item).await?;
+        Ok(item)
+    }
+
+    /// Stores an item where this transaction has looked, in place of the one that may be there.
+    pub async fn put(
+        &mut self,
+        container: &Arc<Container>,
+        entry: &Entry,
+        new: NewItem,
+    ) -> Result<Item> {
+        self.admit(container, new.locator.token).await?;
+        let item = self.stamp(entry.stored(), new);
+        self.store_item(container, entry.stored(), &item).await?;
         Ok(item)
     }
 
@@ -111,6 +129,8 @@ impl Transaction {
         old: Option<&Item>,
         new: Option<&Item>,
     ) -> Result<()> {
+        let bytes = new.or(old).map_or(0, Item::counted_bytes);
+        examine(1 + bytes / BYTES_IN_ITEM).await?;
         self.guard_definition(container);
         if let (true, Some(item)) = (self.heeds_intents(), new.or(old)) {
             let key = container.item_key(&item.locator);
@@ -120,6 +140,9 @@ impl Transaction {
         self.write_item(container, old, new);
         if !container.definition.indexes.is_empty() {
             self.write_index_entries(container, old, new).await?;
+        }
+        if let Some(feed) = &container.definition.feed {
+            self.note_change(container, feed, old, new)?;
         }
         if let Some(shadow) = &container.shadow {
             Box::pin(self.mirror_or_note(shadow, old, new)).await?;

@@ -3,8 +3,11 @@
 use std::path::Path;
 use std::time::Duration;
 
+use serde_json::{Map, Value, json};
 use tessera_frontend::Listener;
 use tessera_storage::Durability;
+use tracing_subscriber::fmt::format::Writer;
+use tracing_subscriber::fmt::time::{FormatTime as _, SystemTime};
 
 use crate::front_ends::{self, Endpoint, Trust};
 use crate::settings::{Config, EngineChoice};
@@ -41,11 +44,40 @@ pub(crate) fn text(banner: &Banner<'_>) -> String {
     text
 }
 
+/// The same as one line of JSON, in the shape of the log's lines, for machines that read both.
+pub(crate) fn json(banner: &Banner<'_>) -> String {
+    let mut now = String::new();
+    // Without a time the line is still true.
+    let _formatted = SystemTime.format_time(&mut Writer::new(&mut now)).is_ok();
+    let listener = |listener: &Listener| {
+        let about = json!({
+            "address": listener.address,
+            "tls": listener.tls,
+            "connect": connect(listener, banner),
+        });
+        (listener.name.to_owned(), about)
+    };
+    let listeners: Map<String, Value> = banner.listeners.iter().map(listener).collect();
+    let line = json!({
+        "timestamp": now,
+        "level": "INFO",
+        "message": "ready",
+        "version": VERSION,
+        "data": data(banner),
+        "engine": engine(banner.config),
+        "certificate": banner.tls.map(certificate),
+        "listeners": listeners,
+        "milliseconds": u64::try_from(banner.took.as_millis()).unwrap_or(u64::MAX),
+        "target": "tessera::banner",
+    });
+    format!("{line}\n")
+}
+
 fn data(banner: &Banner<'_>) -> String {
     match banner.data {
         Some(folder) => folder.display().to_string(),
         None if *banner.config.engine() == EngineChoice::Memory => {
-            "in memory only: gone when the server stops".to_owned()
+            "in memory only: lost when the server stops".to_owned()
         }
         None => storage::place(banner.config),
     }
@@ -60,7 +92,7 @@ fn engine(config: &Config) -> String {
         _ if *config.engine() == EngineChoice::Memory => name.to_owned(),
         Durability::Group => format!("{name}, durability group: every answered write is on disk"),
         Durability::Periodic => {
-            format!("{name}, durability periodic: a crash may lose the last moments")
+            format!("{name}, durability periodic: a crash may lose the newest writes")
         }
     }
 }

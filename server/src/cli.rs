@@ -5,10 +5,11 @@ use std::process::ExitCode;
 use std::time::Instant;
 
 use clap::{Arg, ArgAction, ArgMatches, value_parser};
+use clap_complete::Shell;
 
 use crate::error::Error;
 use crate::settings::{self, Kind, Setting, Settings, Sources};
-use crate::{VERSION, advise, backup, copy, output, private_files, serve};
+use crate::{advise, backup, copy, health, output, private_files, program, serve};
 
 /// One command. Adding one is its file and its row in [`COMMANDS`].
 struct Command {
@@ -18,7 +19,16 @@ struct Command {
     takes: fn(&Setting) -> bool,
     /// What it takes besides settings.
     arguments: fn() -> Vec<Arg>,
-    run: fn(&Settings, &ArgMatches, Instant) -> Result<(), Error>,
+    run: Run,
+}
+
+/// What a command does.
+#[derive(Clone, Copy)]
+enum Run {
+    /// With the settings in force.
+    With(fn(&Settings, &ArgMatches, Instant) -> Result<(), Error>),
+    /// Whatever the settings are, also where they are wrong.
+    Alone(fn(&ArgMatches) -> Result<(), Error>),
 }
 
 const COMMANDS: &[Command] = &[
@@ -27,37 +37,52 @@ const COMMANDS: &[Command] = &[
         about: "Run the server",
         takes: |_| true,
         arguments: Vec::new,
-        run: |settings, _, started| serve::run(settings, started),
+        run: Run::With(|settings, _, started| serve::run(settings, started)),
     },
     Command {
         name: "config",
         about: "Print the settings in force and where each came from, as TOML",
         takes: |_| true,
         arguments: Vec::new,
-        run: |settings, _, _| Ok(output::print(&settings.to_toml())?),
+        run: Run::With(|settings, _, _| Ok(output::print(&settings.to_toml())?)),
+    },
+    Command {
+        name: "health",
+        about: "Ask the server of these settings whether it is well; fail unless it is",
+        takes: |setting| {
+            ["console", "data", "tls-cert", "tls-key", "tls-self-signed"].contains(&setting.name)
+        },
+        arguments: Vec::new,
+        run: Run::With(|settings, _, _| health::command(settings)),
     },
     Command {
         name: "backup",
         about: "Copy the data to a new folder, also while the server runs on it",
         takes: |setting| setting.name == "data",
-        arguments: || vec![target()],
-        run: |settings, matches, _| match matches.get_one::<PathBuf>("DIR") {
-            Some(target) => backup::command(settings, target),
-            None => Err(Error::Settings("backup needs a folder".to_owned())),
+        arguments: || {
+            vec![folder(
+                "The folder to make; it must not exist yet, or be empty",
+            )]
         },
+        run: Run::With(
+            |settings, matches, _| match matches.get_one::<PathBuf>(DIR) {
+                Some(target) => backup::command(settings, target),
+                None => Err(Error::Settings("backup needs a folder".to_owned())),
+            },
+        ),
     },
     Command {
         name: "advise",
-        about: "Say which partition key suits the records of a file or of a container, also while \
-                a server runs on it",
+        about: "Compare partition keys for the records of a file or of a container, also while a \
+                server runs on it",
         takes: |setting| ["data", "engine", "console-admin-key"].contains(&setting.name),
         arguments: advise::arguments,
-        run: |settings, matches, _| advise::command(settings, matches),
+        run: Run::With(|settings, matches, _| advise::command(settings, matches)),
     },
     Command {
         name: "copy",
-        about: "Copy all data from one engine to another, which must be empty; after an \
-                interruption, go on",
+        about: "Copy all data from one engine to another, which must be empty; continues after an \
+                interruption",
         takes: |setting| setting.name == "engine-connections",
         arguments: || {
             vec![
@@ -65,13 +90,40 @@ const COMMANDS: &[Command] = &[
                 engine(TO, "A data folder that no server has open"),
             ]
         },
-        run: |settings, matches, _| {
+        run: Run::With(|settings, matches, _| {
             let given = |name| matches.get_one::<String>(name);
             match (given(FROM), given(TO)) {
                 (Some(from), Some(to)) => copy::command(settings, from, to),
                 _ => Err(Error::Settings("copy needs --from and --to".to_owned())),
             }
-        },
+        }),
+    },
+    Command {
+        name: "version",
+        about: "Print the version, the commit it was built from and what it was built for",
+        takes: |_| false,
+        arguments: Vec::new,
+        run: Run::Alone(|_| program::print_version()),
+    },
+    Command {
+        name: "completions",
+        about: "Print completions for a shell: tessera completions bash, zsh or fish",
+        takes: |_| false,
+        arguments: || vec![shell()],
+        run: Run::Alone(|matches| match matches.get_one::<Shell>(SHELL) {
+            Some(shell) => program::print_completions(&mut parser(), *shell),
+            None => Err(Error::Settings("completions needs a shell".to_owned())),
+        }),
+    },
+    Command {
+        name: "man",
+        about: "Write the manual pages to a folder",
+        takes: |_| false,
+        arguments: || vec![folder("The folder for the pages; made if it is missing")],
+        run: Run::Alone(|matches| match matches.get_one::<PathBuf>(DIR) {
+            Some(folder) => program::write_manual(parser(), folder),
+            None => Err(Error::Settings("man needs a folder".to_owned())),
+        }),
     },
 ];
 
@@ -91,10 +143,14 @@ pub(crate) fn run(started: Instant) -> ExitCode {
     }) else {
         return ExitCode::from(2);
     };
-    private_files::prepare();
-    let sources = sources(matches).with_process_environment();
-    let outcome =
-        Settings::resolve(&sources).and_then(|settings| (command.run)(&settings, matches, started));
+    let outcome = match command.run {
+        Run::Alone(run) => run(matches),
+        Run::With(run) => {
+            private_files::prepare();
+            let sources = sources(matches).with_process_environment();
+            Settings::resolve(&sources).and_then(|settings| run(&settings, matches, started))
+        }
+    };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
@@ -107,15 +163,16 @@ pub(crate) fn run(started: Instant) -> ExitCode {
 fn parser() -> clap::Command {
     let commands = COMMANDS.iter().map(|command| {
         let settings = settings::all().into_iter().filter(command.takes);
+        let file = matches!(command.run, Run::With(_)).then(config_file);
         clap::Command::new(command.name)
             .about(command.about)
             .args((command.arguments)())
-            .arg(config_file())
+            .args(file)
             .args(settings.map(|setting| flag(&setting)))
     });
     clap::Command::new("tessera")
-        .version(VERSION)
-        .about("A partitioned database that speaks the protocols of others")
+        .version(program::VERSION_AND_COMMIT)
+        .about("A partitioned database server for MongoDB, Cassandra and Azure Tables clients")
         .subcommand_required(true)
         .arg_required_else_help(true)
         .subcommands(commands)
@@ -153,6 +210,8 @@ const CONFIG: &str = "config";
 
 const FROM: &str = "from";
 const TO: &str = "to";
+const DIR: &str = "DIR";
+const SHELL: &str = "SHELL";
 
 fn engine(name: &'static str, folder: &str) -> Arg {
     Arg::new(name)
@@ -164,11 +223,18 @@ fn engine(name: &'static str, folder: &str) -> Arg {
         ))
 }
 
-fn target() -> Arg {
-    Arg::new("DIR")
+fn folder(help: &'static str) -> Arg {
+    Arg::new(DIR)
         .required(true)
         .value_parser(value_parser!(PathBuf))
-        .help("The folder to make; it must not exist yet, or be empty")
+        .help(help)
+}
+
+fn shell() -> Arg {
+    Arg::new(SHELL)
+        .required(true)
+        .value_parser(value_parser!(Shell))
+        .help("The shell to complete for")
 }
 
 fn sources(matches: &ArgMatches) -> Sources {

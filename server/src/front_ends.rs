@@ -29,13 +29,12 @@ pub(crate) struct Row {
     pub(crate) options: &'static [Setting],
     /// What a TLS client may agree on to speak inside.
     pub(crate) protocols: &'static [&'static [u8]],
-    /// Whether it asks everyone for a secret that not everyone knows, so that other machines may
-    /// reach it.
+    /// Whether it requires authentication, so that it may listen where other machines reach it.
     pub(crate) has_users: fn(&Config) -> bool,
-    /// What is wrong with a secret of the settings that others could guess, if anything is: the end
-    /// of a sentence that names the setting.
+    /// What is wrong with a weak secret of the settings, if there is one: the end of a sentence
+    /// that names the setting.
     pub(crate) weakness: fn(&Config) -> Option<String>,
-    /// How to make the first user, where everyone must log in and the settings name nobody.
+    /// How to create the first user, where authentication is required and the settings name none.
     pub(crate) first_user: fn(&Config) -> Option<&'static str>,
     /// A command that a person can paste to try it.
     pub(crate) connect: fn(&Config, &Endpoint) -> String,
@@ -58,7 +57,7 @@ pub(crate) const TABLE: &[Row] = &[
         setting: Setting::listener(
             "mongo",
             "127.0.0.1:27017",
-            "Where the MongoDB API listens (mongosh and the drivers)",
+            "Address of the MongoDB API (mongosh and drivers)",
         ),
         options: mongo::OPTIONS,
         protocols: &[],
@@ -81,7 +80,7 @@ pub(crate) const TABLE: &[Row] = &[
         setting: Setting::listener(
             "cql",
             "127.0.0.1:9042",
-            "Where the Cassandra API listens (cqlsh and the drivers)",
+            "Address of the Cassandra API (cqlsh and drivers)",
         ),
         options: cql::OPTIONS,
         protocols: &[],
@@ -102,7 +101,7 @@ pub(crate) const TABLE: &[Row] = &[
         setting: Setting::listener(
             "table",
             "127.0.0.1:10002",
-            "Where the Table API listens (HTTP; Azure Tables clients)",
+            "Address of the Table API (HTTP; Azure Tables clients)",
         ),
         options: table::OPTIONS,
         protocols: &[b"h2", b"http/1.1"],
@@ -127,7 +126,7 @@ pub(crate) const TABLE: &[Row] = &[
         setting: Setting::listener(
             "console",
             "127.0.0.1:8080",
-            "Where the console listens (HTTP: a page for browsers, /api, /metrics, /health)",
+            "Address of the console (HTTP: a page for browsers, /api, /metrics, /health)",
         ),
         options: console::OPTIONS,
         protocols: &[b"http/1.1"],
@@ -234,7 +233,7 @@ impl Endpoint {
     }
 
     /// What a browser is given.
-    fn url(&self) -> String {
+    pub(crate) fn url(&self) -> String {
         format!("{}://{}/", self.scheme("http", "https"), self.local())
     }
 }

@@ -9,8 +9,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use tessera_core::deadline::measured;
+use tessera_core::memory_budget::{MemoryBudget, Purpose};
 use tessera_frontend::{
-    Activity, Connection, FrontEnd, LoginGate, Logins, Shutdown, Stream, Timeouts,
+    Activity, Connection, FrontEnd, Listener, LoginGate, Logins, Shutdown, Stream, Timeouts,
 };
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -28,6 +30,10 @@ const BACKLOG: u32 = 1_024;
 
 /// How long to leave a failing accept alone: without free file descriptors it fails again at once.
 const ACCEPT_RETRY: Duration = Duration::from_millis(100);
+
+/// What each connection has of the server's memory from its beginning to its end: its buffers, and
+/// what small requests take.
+const CONNECTION_BYTES: usize = 32 << 10;
 
 /// At most one line about the same trouble in this time.
 const COMPLAINT_INTERVAL: Duration = Duration::from_secs(10);
@@ -103,7 +109,10 @@ pub(crate) struct Acceptor {
     pub(crate) permits: Arc<Semaphore>,
     pub(crate) places: Arc<Places>,
     /// Shared by all front ends.
+    pub(crate) memory: MemoryBudget,
+    /// Shared by all front ends.
     pub(crate) logins: Arc<Logins>,
+    pub(crate) listeners: Arc<[Listener]>,
     pub(crate) shutdown: Shutdown,
     /// Shared by all front ends: a connection's number names it in the whole process.
     pub(crate) connection_ids: Arc<AtomicU64>,
@@ -166,7 +175,8 @@ impl Acceptor {
             id,
             permit,
         };
-        connections.spawn(acceptor.connection(accepted).instrument(span));
+        let served = acceptor.connection(accepted).instrument(span);
+        connections.spawn(measured(self.name, served));
     }
 
     async fn connection(self: Arc<Self>, accepted: Accepted) {
@@ -178,6 +188,11 @@ impl Acceptor {
         } = accepted;
         let Some(_permit) = self.permit(permit).await else {
             return debug!("refused: no idle connection gave way in time");
+        };
+        let guaranteed = self.memory.grant(Purpose::Connections, CONNECTION_BYTES);
+        let _guaranteed = match guaranteed {
+            Ok(guaranteed) => guaranteed,
+            Err(error) => return debug!(%error, "refused"),
         };
         debug!("opened");
         if let Err(error) = stream.set_nodelay(true) {
@@ -202,6 +217,7 @@ impl Acceptor {
             peer,
             id,
             tls,
+            listeners: Arc::clone(&self.listeners),
             shutdown,
         };
         self.front_end.serve(connection).await;
@@ -323,7 +339,9 @@ mod tests {
             },
             permits: Arc::new(Semaphore::new(1)),
             places: Arc::default(),
+            memory: MemoryBudget::unlimited(),
             logins: Arc::default(),
+            listeners: Arc::default(),
             shutdown: Shutdown::new(stopping),
             connection_ids: Arc::default(),
         };

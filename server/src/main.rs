@@ -5,6 +5,7 @@
 //! a running server. Only this crate opens sockets.
 
 mod advise;
+mod allocator;
 mod backup;
 mod banner;
 mod cli;
@@ -12,11 +13,15 @@ mod control;
 mod copy;
 mod error;
 mod front_ends;
+mod health;
+mod http_client;
 mod listener;
+mod notify;
 mod open_files;
 mod output;
 mod places;
 mod private_files;
+mod program;
 mod serve;
 mod settings;
 mod signals;
@@ -27,10 +32,6 @@ mod tls;
 
 use std::process::ExitCode;
 use std::time::Instant;
-
-/// Write sets are made on one thread and freed on another, which the system's allocator is slow at.
-#[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 /// The version of the program.
 const VERSION: &str = env!("CARGO_PKG_VERSION");

@@ -1,4 +1,4 @@
-//! What the program says to a person: results on standard output, failures on standard error.
+//! Output for people: results on standard output, failures on standard error.
 
 use std::fmt::Display;
 use std::io::{self, Write};

@@ -1,4 +1,4 @@
-//! Files that this process makes are for the user who runs it alone.
+//! Restricts new files to the user who runs the process.
 
 use rustix::fs::Mode;
 

@@ -21,10 +21,10 @@ use crate::control::Control;
 use crate::error::Error;
 use crate::front_ends::{self, Row, Services};
 use crate::listener::{Acceptor, Reserved};
-use crate::settings::{Config, EngineChoice, Settings};
+use crate::settings::{Config, EngineChoice, LogFormat, Setting, Settings};
 use crate::signals::{Hangups, Signals};
 use crate::tls::Tls;
-use crate::{VERSION, open_files, output, storage, telemetry};
+use crate::{VERSION, allocator, notify, open_files, output, storage, telemetry};
 
 /// Work that blocks a thread and does not end must not keep the process alive.
 const LEFTOVER_TIMEOUT: Duration = Duration::from_secs(1);
@@ -75,6 +75,8 @@ async fn serve_data(
         models: front_ends::models(),
         throttling: config.partitions.throttling,
         limits: config.partitions.limits,
+        memory: config.memory_budget(),
+        feeds: config.feeds,
         ..StoreOptions::default()
     };
     let store = Store::open(engine, options).await.map_err(|error| {
@@ -96,8 +98,8 @@ async fn serve_data(
     served
 }
 
-/// Refuses addresses that other machines can reach, of front ends where anyone may do anything, or
-/// where credentials could be guessed.
+/// Refuses addresses that other machines can reach for front ends without authentication or with
+/// weak secrets.
 fn check_exposure(settings: &Settings) -> Result<(), Error> {
     let config = &settings.config;
     for (row, address) in exposed(config) {
@@ -108,7 +110,7 @@ fn check_exposure(settings: &Settings) -> Result<(), Error> {
         );
         let refused = if !(row.has_users)(config) {
             Some(format!(
-                "anyone there could read and change everything; {}",
+                "it does not require authentication; {}",
                 advice(row, address)
             ))
         } else {
@@ -147,9 +149,16 @@ fn exposed(config: &Config) -> impl Iterator<Item = (&'static Row, &SocketAddr)>
 
 fn advice(row: &Row, address: &SocketAddr) -> String {
     let local = local_advice(address);
-    match row.options.iter().find(|option| option.secret) {
-        Some(users) => format!("set {}, or {local}", users.name),
-        None => local,
+    let option = |fits: &dyn Fn(&Setting) -> bool| row.options.iter().find(|option| fits(option));
+    let users = option(&|option| option.secret);
+    let authentication = option(&|option| option.name.ends_with("-auth"));
+    match (users, authentication) {
+        (Some(users), Some(authentication)) => format!(
+            "set {}, or {} if there are users already, or {local}",
+            users.name, authentication.name
+        ),
+        (Some(users), None) => format!("set {}, or {local}", users.name),
+        (None, _) => local,
     }
 }
 
@@ -160,7 +169,7 @@ fn local_advice(address: &SocketAddr) -> String {
     )
 }
 
-/// Where everyone must log in and the settings name nobody, says how the first one is made.
+/// Where authentication is required and the settings name no user, logs how to create the first.
 fn say_how_to_begin(config: &Config) {
     let is_on = |row: &Row| {
         config
@@ -178,19 +187,29 @@ fn say_how_to_begin(config: &Config) {
 fn reserve(config: &Config) -> Result<Vec<Reserved>, Error> {
     if config.listen.is_empty() {
         return Err(Error::Settings(
-            "every front end is off, so nobody could connect; switch one on, \
+            "every front end is off, so no client could connect; turn one on, \
              for example with --console 127.0.0.1:8080"
                 .to_owned(),
         ));
     }
-    let asked = |row: &'static Row| {
-        let address = config
+    let mut reserved = Vec::new();
+    let mut failures = Vec::new();
+    for row in front_ends::TABLE {
+        let asked = config
             .listen
             .iter()
             .find(|(name, _)| *name == row.setting.name);
-        address.map(|(_, address)| Reserved::new(row, *address))
-    };
-    front_ends::TABLE.iter().filter_map(asked).collect()
+        match asked.map(|(_, address)| Reserved::new(row, *address)) {
+            None => {}
+            Some(Ok(taken)) => reserved.push(taken),
+            Some(Err(error)) => failures.push(error.to_string()),
+        }
+    }
+    match failures.is_empty() {
+        true => Ok(reserved),
+        // All at once, so that nobody finds the second one after mending the first.
+        false => Err(Error::Failed(failures.join("; "))),
+    }
 }
 
 /// A server whose store is open.
@@ -215,23 +234,31 @@ impl Server<'_> {
         let (mut signals, mut hangups) = installed
             .map_err(|error| Error::Failed(format!("cannot listen for signals: {error}")))?;
 
+        let giving_back = tokio::spawn(allocator::give_back_what_is_freed());
         let mut tasks = JoinSet::new();
         if let Some(control) = data.as_deref().and_then(|data| self.control(data)) {
             tasks.spawn(control.run(self.store.clone(), shutdown.clone()));
         }
         let listeners = self.listen(reserved, tls.as_ref(), &shutdown, &mut tasks)?;
         self.announce(data.as_deref(), tls.as_ref(), &listeners);
+        notify::ready();
 
         let signal = loop {
             tokio::select! {
                 signal = signals.next() => break signal,
-                () = hangups.next() => self.reload(tls.as_ref()),
+                () = hangups.next() => {
+                    notify::reloading();
+                    self.reload(tls.as_ref());
+                    notify::ready();
+                }
             }
         };
+        notify::stopping();
         info!(signal, "stopping; a second signal stops at once");
         signals.exit_on_next();
         stop.send_replace(true);
         self.finish(tasks).await;
+        giving_back.abort();
         Ok(())
     }
 
@@ -314,6 +341,7 @@ impl Server<'_> {
         };
         let connection_ids = Arc::new(AtomicU64::new(0));
         let logins = Arc::new(Logins::default());
+        let neighbours: Arc<[Listener]> = listeners.clone().into();
         for reserved in reserved {
             let acceptor = Acceptor {
                 name: reserved.row.setting.name,
@@ -325,7 +353,9 @@ impl Server<'_> {
                 },
                 permits: Arc::new(Semaphore::new(self.config.max_connections)),
                 places: Arc::default(),
+                memory: self.store.memory().clone(),
                 logins: Arc::clone(&logins),
+                listeners: Arc::clone(&neighbours),
                 shutdown: shutdown.clone(),
                 connection_ids: connection_ids.clone(),
             };
@@ -348,7 +378,11 @@ impl Server<'_> {
             listeners,
             took,
         };
-        if let Err(error) = output::print(&banner::text(&banner)) {
+        let text = match self.config.log {
+            LogFormat::Text => banner::text(&banner),
+            LogFormat::Json => banner::json(&banner),
+        };
+        if let Err(error) = output::print(&text) {
             warn!(%error, "the start-up text could not be written to standard output");
         }
     }

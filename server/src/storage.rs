@@ -3,12 +3,16 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use rustix::process::{Resource, getrlimit};
 use tessera_core::engine::{Engine, EngineError};
 use tessera_storage::copy::holds_unfinished_copy;
 use tessera_storage::{EngineConfig, PostgresEngine};
 
 use crate::error::Error;
 use crate::settings::{Config, EngineChoice};
+
+/// RocksDB's cache and the threads' stacks and heaps take addresses, far more than memory.
+const RESERVED_ADDRESS_BYTES: u64 = 2 << 30;
 
 /// The engine's name, as people see it.
 pub(crate) fn name(config: &Config) -> &'static str {
@@ -47,12 +51,15 @@ pub(crate) async fn open(config: &Config) -> Result<Arc<dyn Engine>, Error> {
 
 /// Opens the engine that `config` asks for, whatever is in it.
 pub(crate) async fn open_any(config: &Config) -> Result<Arc<dyn Engine>, Error> {
+    if *config.engine() == EngineChoice::Rocks {
+        check_address_space(config, getrlimit(Resource::As).current)?;
+    }
     let embedded = match config.engine() {
         EngineChoice::Memory => EngineConfig::Memory,
         EngineChoice::Rocks => EngineConfig::Rocks {
             path: config.data.clone(),
             durability: config.durability,
-            memory_bytes: config.memory_limit_bytes,
+            memory_bytes: config.engine_memory_bytes(),
         },
         EngineChoice::Postgres(address) => {
             let engine = PostgresEngine::connect(address, config.engine_connections).await;
@@ -63,6 +70,21 @@ pub(crate) async fn open_any(config: &Config) -> Result<Arc<dyn Engine>, Error> 
         }
     };
     tessera_storage::open(&embedded).map_err(|error| Error::Failed(error.to_string()))
+}
+
+/// RocksDB ends the process when it gets no addresses for its cache; this says so before.
+fn check_address_space(config: &Config, limit: Option<u64>) -> Result<(), Error> {
+    let memory = u64::try_from(config.memory_limit_bytes).unwrap_or(u64::MAX);
+    let needed = RESERVED_ADDRESS_BYTES.saturating_add(memory);
+    match limit {
+        Some(limit) if limit < needed => Err(Error::Failed(format!(
+            "the process may use {} MB of addresses (ulimit -v), and the engine rocks needs {} MB \
+             with memory-limit: raise it, and limit memory with a control group instead",
+            limit >> 20,
+            needed >> 20
+        ))),
+        _ => Ok(()),
+    }
 }
 
 /// Whether the folder `data` holds data.

@@ -1,8 +1,8 @@
 //! A stream that fails instead of waiting for a peer that has stalled.
 //!
-//! Reads fail at the deadline of the connection's [`Activity`]. Writes fail when the peer takes
-//! nothing for the stall timeout. Timers are set late and checked when they fire, so that a busy
-//! connection hardly touches them.
+//! Reads fail at the deadline of the connection's [`Activity`]. Writes fail when the peer has let
+//! them wait for the stall timeout; each byte that it takes earns it time. Timers are set late and
+//! checked when they fire, so that a busy connection hardly touches them.
 
 use std::future::Future;
 use std::io;
@@ -10,7 +10,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
 
-use tessera_frontend::Activity;
+use tessera_frontend::{Activity, MIN_BYTES_PER_SECOND};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::Sleep;
 
@@ -21,6 +21,8 @@ pub(crate) struct TimedStream<S> {
     read_timer: Option<Pin<Box<Sleep>>>,
     /// Set while a write waits.
     write_timer: Option<Pin<Box<Sleep>>>,
+    /// When a peer that takes bytes slowly has had enough time. None while it is quick.
+    write_due: Option<Instant>,
 }
 
 impl<S> TimedStream<S> {
@@ -30,6 +32,7 @@ impl<S> TimedStream<S> {
             activity,
             read_timer: None,
             write_timer: None,
+            write_due: None,
         }
     }
 
@@ -58,9 +61,20 @@ impl<S> TimedStream<S> {
 
     /// Only bytes of a reply count. A flush does not: hyper flushes in the middle of reading a
     /// request.
-    fn note_sent(&self, outcome: &Poll<io::Result<usize>>) {
-        if matches!(outcome, Poll::Ready(Ok(count)) if *count > 0) {
+    fn note_sent(&mut self, outcome: &Poll<io::Result<usize>>) {
+        let Poll::Ready(Ok(count)) = outcome else {
+            return;
+        };
+        if *count > 0 {
             self.activity.sent();
+        }
+        if let Some(due) = self.write_due {
+            let full = Instant::now() + self.activity.timeouts().stalled;
+            let count = u64::try_from(*count).unwrap_or(u64::MAX);
+            let earned = count.saturating_mul(1_000_000) / MIN_BYTES_PER_SECOND;
+            let due = due.checked_add(Duration::from_micros(earned));
+            // Whoever has caught up is as good as one who never was slow.
+            self.write_due = due.filter(|due| *due < full);
         }
     }
 
@@ -75,11 +89,10 @@ impl<S> TimedStream<S> {
             return outcome;
         }
         let stalled: Duration = self.activity.timeouts().stalled;
-        ready!(
-            timer(&mut self.write_timer, Instant::now() + stalled)
-                .as_mut()
-                .poll(cx)
-        );
+        let due = *self
+            .write_due
+            .get_or_insert_with(|| Instant::now() + stalled);
+        ready!(timer(&mut self.write_timer, due).as_mut().poll(cx));
         Poll::Ready(Err(timed_out("the client took nothing for too long")))
     }
 }
@@ -246,5 +259,30 @@ mod tests {
         let (mut stream, _client, _) = pair();
         let error = stream.write_all(&[0; 64]).await.unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::TimedOut);
+    }
+
+    #[tokio::test]
+    async fn a_peer_that_takes_single_bytes_ends_the_write_and_one_that_takes_many_does_not() {
+        for (at_once, is_ended) in [(1, true), (10_000, false)] {
+            let (server, mut client) = duplex(at_once);
+            let activity = Activity::new(
+                1,
+                Timeouts {
+                    idle: None,
+                    stalled: STALLED,
+                },
+            );
+            let mut stream = TimedStream::new(server, activity);
+            let taking = tokio::spawn(async move {
+                let mut taken = vec![0; at_once];
+                while client.read_exact(&mut taken).await.is_ok() {
+                    tokio::time::sleep(STALLED / 5).await;
+                }
+            });
+            let sent = stream.write_all(&vec![0; at_once * 20]).await;
+            assert_eq!(sent.is_err(), is_ended, "{at_once}");
+            drop(stream);
+            taking.await.unwrap();
+        }
     }
 }

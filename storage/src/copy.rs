@@ -31,7 +31,7 @@ pub enum CopyError {
     #[error("the source holds an unfinished copy; finish that one first")]
     Unfinished,
     /// Somebody writes to the target.
-    #[error("somebody else writes to the target; stop the servers that use it, and try again")]
+    #[error("another process writes to the target; stop the servers that use it, and try again")]
     Disturbed,
     /// The target does not hold what was written to it.
     #[error("the target has {found} entries with another checksum than the {expected} copied")]
@@ -72,9 +72,11 @@ pub async fn copy(
     }
     mark(to).await?;
     let source = from.snapshot().await?;
+    // First, and none where there is no log.
+    let settled = source.settled().await.ok();
     let mut copied = Copied::default();
     let mut checksum = Checksum::default();
-    let mut scan = Scan::new(everything());
+    let mut scan = Scan::new(everything()).in_passing();
     loop {
         let page = source.scan(&scan).await?;
         let mut range = scan.range.clone();
@@ -101,6 +103,10 @@ pub async fn copy(
             expected: copied.entries,
         });
     }
+    // What the source commits later is not the history of the target.
+    let mut past = from.past_epochs().await?;
+    past.extend(settled.map(|settled| settled.through));
+    to.adopt_history(past).await?;
     change(to, |set| set.delete(Bytes::from_static(MARK))).await?;
     Ok(copied)
 }
@@ -178,7 +184,7 @@ async fn change(to: &dyn Engine, change: impl Fn(&mut WriteSet)) -> Result<(), C
 
 async fn all(snapshot: &dyn Snapshot, range: &KeyRange) -> EngineResult<Vec<(Bytes, Bytes)>> {
     let mut found = Vec::new();
-    let mut scan = Scan::new(range.clone());
+    let mut scan = Scan::new(range.clone()).in_passing();
     loop {
         let page = snapshot.scan(&scan).await?;
         found.extend(page.entries);
@@ -191,7 +197,7 @@ async fn all(snapshot: &dyn Snapshot, range: &KeyRange) -> EngineResult<Vec<(Byt
 
 async fn sum(snapshot: &dyn Snapshot) -> EngineResult<Checksum> {
     let mut checksum = Checksum::default();
-    let mut scan = Scan::new(everything());
+    let mut scan = Scan::new(everything()).in_passing();
     loop {
         let page = snapshot.scan(&scan).await?;
         for (key, value) in &page.entries {

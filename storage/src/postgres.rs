@@ -5,7 +5,7 @@
 //! the second of two writers. Several servers may share one database.
 //!
 //! Tallies never conflict because each connection adds to rows that no other one writes, and
-//! readers take the sum.
+//! readers take the sum. In the background their rows are folded into one: `postgres/tidy.rs`.
 
 mod address;
 mod commit;
@@ -13,6 +13,8 @@ mod connection;
 mod database;
 mod failure;
 mod guard;
+mod hints;
+mod log;
 mod newer;
 mod news;
 mod page;
@@ -23,6 +25,7 @@ mod reach;
 mod snapshot;
 mod statements;
 mod stored_key;
+mod tidy;
 mod tls;
 mod unknown;
 
@@ -35,6 +38,7 @@ use tessera_core::engine::{
     Answer, BoxFuture, Capabilities, Engine, EngineError, EngineResult, KeyRange, News, Snapshot,
     SnapshotScope,
 };
+use tessera_core::feed::stamp::Stamp;
 use tokio::sync::{Mutex, RwLock};
 use tokio_postgres::types::ToSql;
 use tokio_postgres::{Error, SimpleQueryMessage};
@@ -42,10 +46,12 @@ use tracing::{debug, info};
 
 use self::connection::Connection;
 use self::failure::Failure;
+use self::hints::Hints;
 use self::news::Listener;
 use self::plan::Bounds;
 use self::pool::Pool;
 use self::snapshot::PostgresSnapshot;
+use self::tidy::Tidying;
 use self::tls::Tls;
 
 pub use self::address::Address;
@@ -58,6 +64,7 @@ const CAPABILITIES: Capabilities = Capabilities {
     max_value_bytes: 32 << 20,
     max_transaction_bytes: 256 << 20,
     constant_range_deletes: false,
+    keeps_log_by_time: true,
 };
 
 /// Up to how many rows the size of a range is counted and not estimated.
@@ -92,6 +99,7 @@ pub struct PostgresEngine {
     shared: Arc<Shared>,
     /// None where the database cannot tell what others announce.
     listener: Option<Listener>,
+    tidying: Tidying,
 }
 
 struct Shared {
@@ -103,6 +111,8 @@ struct Shared {
     commits: RwLock<()>,
     /// Tells what this engine announces from what others do.
     name: String,
+    /// Tells other servers that something was appended.
+    hints: Hints,
     /// Sees what is newer than the snapshot of others.
     onlooker: Mutex<Option<Connection>>,
     /// Tells whether the database answers, whatever the connections of requests are busy with.
@@ -125,10 +135,12 @@ impl PostgresEngine {
         let pool = Pool::new(address.clone(), tls, database.flavour, most);
         Ok(Self {
             listener,
+            tidying: Tidying::default(),
             shared: Arc::new(Shared {
                 pool: Arc::new(pool),
                 version: AtomicU64::new(database.version),
                 commits: RwLock::default(),
+                hints: Hints::default(),
                 name,
                 onlooker: Mutex::default(),
                 prober: Mutex::default(),
@@ -233,9 +245,55 @@ impl Engine for PostgresEngine {
         self.listener.as_ref().map(Listener::news)
     }
 
+    fn tend_log(&self, before_ms: u64) -> BoxFuture<'_, EngineResult<()>> {
+        Box::pin(async move {
+            let lease = self.shared.pool.lease().await?;
+            if lease.epoch.is_none() {
+                return Ok(());
+            }
+            let tended = lease.answer(log::tend(&lease, before_ms)).await;
+            tended.map_err(Failure::into_engine_error)
+        })
+    }
+
+    fn hint_log(&self) {
+        self.shared.hints.tell(&self.shared);
+    }
+
+    fn adopt_history(&self, past: Vec<Stamp>) -> BoxFuture<'_, EngineResult<()>> {
+        Box::pin(async move {
+            let lease = self.shared.pool.lease().await?;
+            if lease.epoch.is_none() {
+                return Ok(());
+            }
+            let adopted = lease.answer(log::adopt_history(&lease.client, &past)).await;
+            adopted.map_err(Failure::into_engine_error)?;
+            // The open connections are of the epoch before.
+            lease.give_up();
+            drop(self.shared.pool.take_all_idle());
+            Ok(())
+        })
+    }
+
+    fn past_epochs(&self) -> BoxFuture<'_, EngineResult<Vec<Stamp>>> {
+        Box::pin(async {
+            let lease = self.shared.pool.lease().await?;
+            if lease.epoch.is_none() {
+                return Ok(Vec::new());
+            }
+            let past = lease.answer(log::past_epochs(&lease.client)).await;
+            past.map_err(Failure::into_engine_error)
+        })
+    }
+
+    fn tidy(&self) -> BoxFuture<'_, EngineResult<bool>> {
+        Box::pin(self.tidying.step(&self.shared))
+    }
+
     fn close(&self) -> BoxFuture<'_, EngineResult<()>> {
         Box::pin(async {
             self.shared.pool.close();
+            self.shared.hints.stop();
             if let Some(listener) = &self.listener {
                 listener.stop();
             }

@@ -17,6 +17,7 @@ mod batch;
 mod committer;
 mod crc32c;
 mod database;
+mod epochs;
 mod filters;
 mod folder;
 mod free_space;
@@ -32,8 +33,8 @@ mod snapshot;
 mod synced_mark;
 mod view;
 
-use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 
 use rocksdb::checkpoint::Checkpoint;
@@ -42,11 +43,13 @@ use tessera_core::engine::{
     Answer, BoxFuture, Capabilities, Engine, EngineError, EngineResult, KeyRange, Scan, Snapshot,
     SnapshotScope,
 };
+use tessera_core::feed::stamp::Stamp;
 use tessera_core::recent_commits::RecentCommits;
 
 use self::committer::{Committer, Target};
 use self::database::Database;
 pub use self::database::rocks_options;
+use self::epochs::Epochs;
 use self::filters::Filters;
 use self::free_space::FreeSpace;
 pub use self::group_queue::{GroupReceiver, GroupSender, group_queue};
@@ -68,6 +71,7 @@ const CAPABILITIES: Capabilities = Capabilities {
     max_value_bytes: 32 << 20,
     max_transaction_bytes: 256 << 20,
     constant_range_deletes: true,
+    keeps_log_by_time: false,
 };
 
 /// Ranges that take less than this on disk are measured by reading them.
@@ -75,6 +79,8 @@ const COUNTED_BYTES: u64 = 4 << 20;
 
 /// A durable engine in a folder of its own.
 pub struct RocksEngine {
+    data: PathBuf,
+    epochs: Mutex<Epochs>,
     shared: Arc<Shared>,
     commit_thread: Mutex<Option<JoinHandle<()>>>,
 }
@@ -92,7 +98,9 @@ impl RocksEngine {
         // Version 0 would mean that a snapshot cannot tell its version.
         let version = database.latest_sequence_number().max(1);
         let (sender, receiver) = group_queue();
-        let shared = Shared::new(Arc::clone(&database), version, sender, memory.queue);
+        let epochs = Epochs::open(data).map_err(|error| OpenError::from_io(data, &error))?;
+        let moment = (epochs.current, version);
+        let shared = Shared::new(Arc::clone(&database), moment, sender, memory.queue);
         let shared = Arc::new(shared);
         let recent = RecentCommits::new(version, memory.recent_commits);
         let filters = Filters::new(&database, memory.cache);
@@ -109,9 +117,15 @@ impl RocksEngine {
             .map_err(|error| OpenError::from_io(data, &error))?;
         let commit_thread = Mutex::new(Some(commit_thread));
         Ok(Self {
+            data: data.to_owned(),
+            epochs: Mutex::new(epochs),
             shared,
             commit_thread,
         })
+    }
+
+    fn epochs(&self) -> MutexGuard<'_, Epochs> {
+        self.epochs.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -127,6 +141,13 @@ impl Engine for RocksEngine {
         CAPABILITIES
     }
 
+    fn memory_used(&self) -> Option<usize> {
+        let database = self.shared.database().ok()?;
+        // Memtables are charged to the cache.
+        let used = database.property_int_value("rocksdb.block-cache-usage");
+        usize::try_from(used.ok().flatten()?).ok()
+    }
+
     fn approximate_size<'a>(&'a self, range: &'a KeyRange) -> BoxFuture<'a, EngineResult<u64>> {
         Box::pin(async move {
             let (database, view) = (self.shared.database()?, self.shared.view()?);
@@ -139,8 +160,26 @@ impl Engine for RocksEngine {
         Box::pin(async move {
             let database = self.shared.database()?;
             let path = path.to_owned();
-            blocking(move || write_checkpoint(&database, &path)).await
+            let epochs = self.epochs().clone();
+            // The checkpoint holds at least what is there now.
+            let version = self.shared.committed_version();
+            blocking(move || write_checkpoint(&database, &path, &epochs, version)).await
         })
+    }
+
+    fn adopt_history(&self, past: Vec<Stamp>) -> BoxFuture<'_, EngineResult<()>> {
+        Box::pin(async move {
+            self.shared.check_open()?;
+            let mut epochs = self.epochs();
+            let adopted = epochs.adopt(&self.data, past);
+            *epochs = adopted.map_err(|error| EngineError::Unavailable(error.to_string()))?;
+            self.shared.set_epoch(epochs.current);
+            Ok(())
+        })
+    }
+
+    fn past_epochs(&self) -> BoxFuture<'_, EngineResult<Vec<Stamp>>> {
+        Box::pin(async { Ok(self.epochs().past.clone()) })
     }
 
     fn close(&self) -> BoxFuture<'_, EngineResult<()>> {
@@ -193,7 +232,7 @@ fn finish_close(shared: &Shared, thread: Option<JoinHandle<()>>) -> EngineResult
 }
 
 /// A checkpoint is a data folder of its own, ready to be opened.
-fn write_checkpoint(database: &DB, path: &Path) -> EngineResult<()> {
+fn write_checkpoint(database: &DB, path: &Path, epochs: &Epochs, version: u64) -> EngineResult<()> {
     let cannot = |error: std::io::Error| {
         EngineError::Unavailable(format!(
             "cannot write a checkpoint to {}: {error}",
@@ -208,6 +247,7 @@ fn write_checkpoint(database: &DB, path: &Path) -> EngineResult<()> {
         .map_err(|error| read_error(&error))?;
     folder::narrow(&folder::rocks_path(path));
     SyncedMark::create(path, sequence).map_err(cannot)?;
+    epochs.save_ended(path, version).map_err(cannot)?;
     // Last, because a copy without it does not open.
     folder::write_format(path).map_err(cannot)?;
     folder::sync_parent(path).map_err(cannot)
@@ -225,7 +265,7 @@ fn approximate_size(database: &DB, view: &View, range: &KeyRange) -> EngineResul
         let share = u64::try_from(share / u128::from(all_on_disk)).unwrap_or(0);
         return Ok(disk_bytes + share);
     }
-    let mut scan = Scan::new(range.clone());
+    let mut scan = Scan::new(range.clone()).in_passing();
     scan.max_rows = usize::MAX;
     scan.max_bytes = usize::try_from(COUNTED_BYTES).unwrap_or(usize::MAX);
     let mut page = PageBuilder::new(&scan);

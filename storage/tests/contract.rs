@@ -17,8 +17,14 @@ mod harness;
 #[path = "contract/lifecycle.rs"]
 mod lifecycle;
 #[cfg(test)]
+#[path = "contract/log.rs"]
+mod log;
+#[cfg(test)]
 #[path = "contract/ranges.rs"]
 mod ranges;
+#[cfg(test)]
+#[path = "contract/tidying.rs"]
+mod tidying;
 #[cfg(test)]
 #[path = "contract/transactions.rs"]
 mod transactions;
@@ -75,6 +81,13 @@ contract! {
         a_guarded_version_key_conflicts_with_every_change_of_it,
         writers_that_guard_one_key_do_not_conflict,
     }
+    tidying::{
+        tidying_leaves_every_sum_as_it_is,
+        a_tally_of_nothing_is_gone_after_tidying,
+        tidying_beside_writers_loses_nothing,
+        an_old_snapshot_reads_and_commits_beside_tidying,
+        what_only_looks_like_a_tally_stays,
+    }
     ranges::{
         scans_return_the_range_in_order_and_in_reverse,
         pages_are_bounded_by_rows_and_by_bytes,
@@ -91,6 +104,17 @@ contract! {
         overlapping_range_deletes_conflict,
         scans_skip_long_runs_of_deleted_keys,
         approximate_size_follows_the_data,
+    }
+    log::{
+        entries_come_with_their_commit_in_the_order_of_the_calls,
+        stamps_of_commits_that_follow_each_other_grow,
+        appending_never_conflicts_and_a_refused_commit_appends_nothing,
+        the_log_is_read_as_anything_else_and_removed_by_ranges,
+        only_what_belongs_to_the_log_can_be_appended,
+        a_follower_beside_32_writers_sees_each_commit_once_whole_and_in_order,
+        stamps_go_on_after_a_restart_and_begin_anew_in_a_checkpoint,
+        a_copy_begins_an_epoch_behind_those_of_its_source,
+        tending_the_log_keeps_what_is_new,
     }
     lifecycle::{
         multi_get_answers_in_order,

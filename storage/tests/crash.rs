@@ -7,6 +7,9 @@
 #[path = "crash/damage.rs"]
 mod damage;
 #[cfg(test)]
+#[path = "crash/feed.rs"]
+mod feed;
+#[cfg(test)]
 #[path = "crash/full_disk.rs"]
 mod full_disk;
 #[cfg(test)]

@@ -16,6 +16,8 @@ mod housekeeping;
 mod hung;
 #[path = "postgres/keys.rs"]
 mod keys;
+#[path = "postgres/log.rs"]
+mod log;
 #[path = "postgres/migration.rs"]
 mod migration;
 #[path = "postgres/proxy.rs"]

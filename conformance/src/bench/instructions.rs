@@ -1,36 +1,31 @@
 //! How many instructions the server needs for each of the requests that are sent most, beside those
-//! that are committed: unlike times, they are the same on every machine and at every load.
+//! at the start of a wave of work: unlike times, they are the same at every load.
 //!
 //! The server runs in memory under callgrind, which counts while requests are sent one by one. The
-//! kernel's work is not counted.
+//! kernel's work is not counted. Hash seeds and addresses differ between processes, and with them
+//! counts by up to 1.5 %, so each figure is the median of several processes.
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::io::Write as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use clap::{Arg, ArgAction, ArgMatches};
+use clap::{Arg, ArgAction, ArgMatches, value_parser};
 use tempfile::TempDir;
 use tessera_conformance::Server;
 
 use crate::Failure;
 use crate::bench::load::{Connection, Dialect, Operation};
+use crate::bench::wave::{Counts, Ledger};
 use crate::bench::{cql, mongo, table};
 
 /// What is committed.
-const BASELINE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/expected/instructions.json");
-/// By how much a count may differ from what is committed, in percent: less is noise of hash seeds
-/// and of when timers fire, also to the better, so that the baseline stays true.
-const TOLERANCE: u64 = 10;
+const LEDGER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/expected/instructions.json");
 /// Requests that nobody counts: the first of each kind fill caches.
 const WARM_UP: u64 = 20;
 const COUNTED: u64 = 100;
 /// Items that there are: as many as a range has.
 const ITEMS: u64 = 100;
-
-/// Instructions for one request, by its name.
-type Counts = BTreeMap<String, u64>;
 
 pub(crate) fn arguments() -> Vec<Arg> {
     vec![
@@ -38,80 +33,84 @@ pub(crate) fn arguments() -> Vec<Arg> {
             .long("update")
             .action(ArgAction::SetTrue)
             .help("Write what is counted as what is expected from now on"),
+        Arg::new("begin")
+            .long("begin")
+            .value_name("COMMIT")
+            .conflicts_with("update")
+            .help("Write what is counted as the start of a wave, of which this is the commit"),
+        Arg::new("processes")
+            .long("processes")
+            .value_name("COUNT")
+            .value_parser(value_parser!(u8).range(1..))
+            .default_value("5")
+            .help("Of how many processes each figure is the median"),
+        Arg::new("profiles")
+            .long("profiles")
+            .value_name("FOLDER")
+            .value_parser(value_parser!(PathBuf))
+            .help("Keep there what callgrind wrote of each request, for callgrind_annotate"),
     ]
 }
 
-/// Fails if a count is further from what is committed than it may be.
+/// Fails if a count is not as it should be.
 pub(crate) fn command(matches: &ArgMatches) -> Result<(), Failure> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()?;
-    let counted = runtime.block_on(count())?;
-    if matches.get_flag("update") {
-        let text = serde_json::to_string_pretty(&counted)?;
-        return Ok(fs::write(BASELINE, text + "\n")?);
+    let processes = matches.get_one::<u8>("processes").copied().unwrap_or(1);
+    let mut processes_counts = Vec::new();
+    let profiles = matches.get_one::<PathBuf>("profiles");
+    for _ in 0..processes {
+        let counted = count(profiles.map(PathBuf::as_path));
+        processes_counts.push(runtime.block_on(counted)?);
     }
-    let expected: Counts = serde_json::from_str(&fs::read_to_string(BASELINE)?)?;
-    match compare(&counted, &expected)? {
+    let counted = medians(&processes_counts);
+    let file = Path::new(LEDGER);
+    if let Some(commit) = matches.get_one::<String>("begin") {
+        return Ledger::begin(commit, &counted).write(file);
+    }
+    let mut ledger = Ledger::read(file)?;
+    let wrong = ledger.compare(&counted, &mut std::io::stdout().lock())?;
+    if matches.get_flag("update") {
+        ledger.update(&counted);
+        return ledger.write(file);
+    }
+    match wrong {
         0 => Ok(()),
-        different => Err(format!(
-            "{different} requests need another number of instructions than is committed; if that \
-             is meant: tessera-conformance instructions --update"
+        wrong => Err(format!(
+            "{wrong} requests need another number of instructions than they may; what is meant, \
+             and has not grown too far since the start of the wave, is written down by \
+             tessera-conformance instructions --update"
         )
         .into()),
     }
 }
 
-/// Prints each count beside what is expected. How many are not as they should be.
-fn compare(counted: &Counts, expected: &Counts) -> Result<usize, Failure> {
-    let mut different = 0;
-    let mut out = std::io::stdout().lock();
-    for name in counted
-        .keys()
-        .chain(expected.keys().filter(|name| !counted.contains_key(*name)))
-    {
-        let [now, before] = [counted, expected].map(|all| all.get(name).copied());
-        let verdict = match is_near(now, before) {
-            true => "",
-            false => {
-                different += 1;
-                "  DIFFERENT"
-            }
-        };
-        let shown = |count: Option<u64>| count.map_or("none".to_owned(), |it| it.to_string());
-        let change = change(now, before).map_or(String::new(), |change| format!("{change:+.1} %"));
-        writeln!(
-            out,
-            "{name:<28} {:>9} instructions, committed {:>9} {change}{verdict}",
-            shown(now),
-            shown(before)
-        )?;
+/// The middle of what several processes counted of each request.
+fn medians(processes: &[Counts]) -> Counts {
+    let mut all: BTreeMap<&str, Vec<u64>> = BTreeMap::new();
+    for (name, count) in processes.iter().flatten() {
+        all.entry(name).or_default().push(*count);
     }
-    Ok(different)
-}
-
-fn is_near(now: Option<u64>, before: Option<u64>) -> bool {
-    let (Some(now), Some(before)) = (now, before) else {
-        return false;
+    let median = |mut counts: Vec<u64>| {
+        counts.sort_unstable();
+        counts.get(counts.len() / 2).copied()
     };
-    now.abs_diff(before).saturating_mul(100) <= before.saturating_mul(TOLERANCE)
-}
-
-/// In percent.
-fn change(now: Option<u64>, before: Option<u64>) -> Option<f64> {
-    let float = |count: u64| Some(f64::from(u32::try_from(count).ok()?));
-    let (now, before) = (float(now?)?, float(before?)?);
-    (before > 0.0).then(|| (now / before - 1.0) * 100.0)
+    let all = all.into_iter();
+    all.filter_map(|(name, counts)| Some((name.to_owned(), median(counts)?)))
+        .collect()
 }
 
 /// The server under callgrind.
-struct Counted {
+struct Counted<'a> {
     server: Server,
     folder: TempDir,
+    /// Where its profiles are kept, if anybody wants them.
+    profiles: Option<&'a Path>,
 }
 
-impl Counted {
-    fn start() -> Result<Self, Failure> {
+impl<'a> Counted<'a> {
+    fn start(profiles: Option<&'a Path>) -> Result<Self, Failure> {
         let folder = tempfile::tempdir()?;
         let file = format!(
             "--callgrind-out-file={}",
@@ -127,7 +126,11 @@ impl Counted {
         ];
         let server = Server::start_under(&wrapper, &["--memory"])
             .map_err(|error| format!("cannot count instructions with valgrind: {error}"))?;
-        Ok(Self { server, folder })
+        Ok(Self {
+            server,
+            folder,
+            profiles,
+        })
     }
 
     /// Tells callgrind something.
@@ -140,8 +143,8 @@ impl Counted {
         }
     }
 
-    /// What was counted since it was told to begin at zero.
-    fn take(&self) -> Result<u64, Failure> {
+    /// What was counted for one of these requests since it was told to begin at zero.
+    fn take(&self, request: &str) -> Result<u64, Failure> {
         self.tell("dump")?;
         let mut files: Vec<PathBuf> = Vec::new();
         for entry in fs::read_dir(self.folder.path())? {
@@ -150,7 +153,14 @@ impl Counted {
         let mut counted = None;
         for file in files {
             // It keeps an empty file for the end of the process.
-            counted = counted.or(total(&fs::read_to_string(&file)?));
+            let profile = fs::read_to_string(&file)?;
+            if let (Some(total), None) = (total(&profile), counted) {
+                counted = Some(total);
+                if let Some(profiles) = self.profiles {
+                    let name = request.replace([':', ' '], "-");
+                    fs::write(profiles.join(name), profile)?;
+                }
+            }
             fs::remove_file(file)?;
         }
         Ok(counted.ok_or("callgrind has counted nothing")?)
@@ -175,8 +185,8 @@ const OPERATIONS: &[(&str, Operation)] = &[
     ("range of 100", Operation::Range),
 ];
 
-async fn count() -> Result<Counts, Failure> {
-    let server = Counted::start()?;
+async fn count(profiles: Option<&Path>) -> Result<Counts, Failure> {
+    let server = Counted::start(profiles)?;
     let mut counts = Counts::new();
     let address = |name: &str| {
         let address = server.server.address(name);
@@ -194,7 +204,7 @@ async fn count() -> Result<Counts, Failure> {
 
 /// The operations of one protocol, and one more request that only it has.
 async fn count_all(
-    server: &Counted,
+    server: &Counted<'_>,
     counts: &mut Counts,
     (suite, address): (&str, std::net::SocketAddr),
     (dialect, (other, other_request)): (Dialect, (&str, Vec<u8>)),
@@ -216,7 +226,9 @@ async fn count_all(
             next += 1;
             connection.exchange(*operation, item).await?;
         }
-        counts.insert(format!("{suite}: {name}"), server.take()? / COUNTED);
+        let name = format!("{suite}: {name}");
+        let count = server.take(&name)? / COUNTED;
+        counts.insert(name, count);
     }
     for request in 0..WARM_UP + COUNTED {
         if request == WARM_UP {
@@ -224,7 +236,9 @@ async fn count_all(
         }
         connection.ask(&other_request).await?;
     }
-    counts.insert(format!("{suite}: {other}"), server.take()? / COUNTED);
+    let name = format!("{suite}: {other}");
+    let count = server.take(&name)? / COUNTED;
+    counts.insert(name, count);
     Ok(())
 }
 
@@ -233,17 +247,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_count_far_from_what_is_committed_is_different() {
-        let counts = |counts: &[(&str, u64)]| -> Counts {
-            counts
-                .iter()
-                .map(|(name, count)| ((*name).to_owned(), *count))
+    fn the_median_of_several_processes_counts() {
+        let counts = |all: &[(&str, u64)]| -> Counts {
+            let all = all.iter();
+            all.map(|(name, count)| ((*name).to_owned(), *count))
                 .collect()
         };
-        let expected = counts(&[("a", 1_000), ("b", 1_000), ("c", 1_000), ("gone", 1)]);
-        let counted = counts(&[("a", 1_100), ("b", 1_101), ("c", 899), ("new", 1)]);
-        assert_eq!(compare(&counted, &expected).unwrap(), 4);
-        assert_eq!(compare(&expected, &expected).unwrap(), 0);
+        let processes = [
+            counts(&[("a", 5), ("b", 1)]),
+            counts(&[("a", 900), ("b", 2)]),
+            counts(&[("a", 4), ("b", 3)]),
+        ];
+        assert_eq!(medians(&processes), counts(&[("a", 5), ("b", 2)]));
+        assert_eq!(medians(&processes[..1]), processes[0]);
     }
 
     #[test]
@@ -254,11 +270,10 @@ mod tests {
     }
 
     #[test]
-    fn the_committed_counts_are_five_of_each_protocol() {
-        let expected: Counts =
-            serde_json::from_str(&fs::read_to_string(BASELINE).unwrap()).unwrap();
+    fn the_ledger_has_five_requests_of_each_protocol() {
+        let ledger = Ledger::read(Path::new(LEDGER)).unwrap();
         for suite in ["mongo", "cql", "table"] {
-            let own = expected.keys().filter(|name| name.starts_with(suite));
+            let own = ledger.names().filter(|name| name.starts_with(suite));
             assert_eq!(own.count(), 5, "{suite}");
         }
     }

@@ -22,6 +22,7 @@ mod svg;
 mod table;
 mod target;
 mod template;
+mod wave;
 mod wire;
 mod workload;
 mod ycsb;

@@ -18,7 +18,7 @@ use crate::suites::{SUITES, Suite, Walk};
 pub use html::html;
 pub use junit::junit;
 pub use support::is_current;
-pub(crate) use support::{README, support, with_support};
+pub(crate) use support::{PAGE, support, with_support};
 pub(crate) use terminal::{Progress, matrix, summary};
 
 /// How many cases passed, of how many.

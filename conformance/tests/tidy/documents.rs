@@ -7,6 +7,8 @@ use crate::sources::in_lines;
 use crate::{Breach, Rule, Tree};
 
 const MAX_ARCHITECTURE_LINES: usize = 300;
+const MAX_README_BYTES: usize = 8 << 10;
+const COMPATIBILITY: &str = "docs/compatibility.md";
 
 /// Top folders of somebody's machine. What a test needs, it creates; what a user chooses, they
 /// name.
@@ -52,51 +54,37 @@ pub(crate) const RULES: &[Rule] = &[
         caught: &["scripts/run:2: the host of a package registry"],
     },
     Rule {
-        name: "README names every script",
+        name: "CONTRIBUTING names every script",
         check: unnamed_scripts,
         sample: || {
             Tree::of(&[
-                ("README.md", "`scripts/run`\n"),
+                ("CONTRIBUTING.md", "`scripts/run`\n"),
                 ("scripts/run", ""),
                 ("scripts/test", ""),
             ])
         },
-        caught: &["README.md:1: does not mention scripts/test"],
+        caught: &["CONTRIBUTING.md:1: does not mention scripts/test"],
     },
     Rule {
-        name: "README says what the ledgers say",
+        name: "the page of compatibility says what the ledgers say",
         check: stale_support,
-        sample: || Tree::of(&[("README.md", "no table\n")]),
+        sample: || Tree::of(&[(COMPATIBILITY, "no table\n")]),
         caught: &[
-            "README.md:1: its table of clients is not what the ledgers say: \
+            "docs/compatibility.md:1: its table of clients is not what the ledgers say: \
                    tessera-conformance run --update",
         ],
+    },
+    Rule {
+        name: "README.md is short",
+        check: long_readme,
+        sample: || Tree::of(&[("README.md", &"a".repeat(8_193))]),
+        caught: &["README.md:1: 8193 bytes, at most 8192: move it to docs/"],
     },
     Rule {
         name: "ARCHITECTURE.md can be read in one sitting",
         check: long_architecture,
         sample: || Tree::of(&[("ARCHITECTURE.md", &"line\n".repeat(301))]),
         caught: &["ARCHITECTURE.md:301: 301 lines, at most 300"],
-    },
-    Rule {
-        name: "links lead somewhere",
-        check: dead_links,
-        sample: || {
-            let text = "[a](core/src/a.rs#x) [b](../README.md) [c](https://example.org) [d](#e)\n\
-                        [f](core) [g](src/missing.rs) [h](../outside) [i](nowhere \"title\")\n";
-            Tree::of(&[
-                ("README.md", ""),
-                ("core/src/a.rs", ""),
-                ("core/README.md", text),
-            ])
-        },
-        caught: &[
-            "core/README.md:1: core/src/a.rs#x leads nowhere",
-            "core/README.md:2: core leads nowhere",
-            "core/README.md:2: src/missing.rs leads nowhere",
-            "core/README.md:2: ../outside leads nowhere",
-            "core/README.md:2: nowhere leads nowhere",
-        ],
     },
 ];
 
@@ -128,24 +116,25 @@ fn registry_hosts(tree: &Tree) -> Vec<Breach> {
 }
 
 fn unnamed_scripts(tree: &Tree) -> Vec<Breach> {
-    let readme = tree.text("README.md").unwrap_or_default();
+    const PAGE: &str = "CONTRIBUTING.md";
+    let page = tree.text(PAGE).unwrap_or_default();
     tree.written()
-        .filter(|(path, _)| path.starts_with("scripts/") && !readme.contains(path))
-        .map(|(path, _)| Breach::new("README.md", 1, format!("does not mention {path}")))
+        .filter(|(path, _)| path.starts_with("scripts/") && !page.contains(path))
+        .map(|(path, _)| Breach::new(PAGE, 1, format!("does not mention {path}")))
         .collect()
 }
 
 fn stale_support(tree: &Tree) -> Vec<Breach> {
-    let readme = tree.text("README.md").unwrap_or_default();
+    let page = tree.text(COMPATIBILITY).unwrap_or_default();
     let ledger = |suite: &Suite| tree.text(&format!("conformance/expected/{}.toml", suite.name));
-    let message = match is_current(readme, ledger) {
+    let message = match is_current(page, ledger) {
         Ok(true) => return Vec::new(),
         Ok(false) => "its table of clients is not what the ledgers say: \
                       tessera-conformance run --update"
             .to_owned(),
         Err(error) => error.to_string(),
     };
-    vec![Breach::new("README.md", 1, message)]
+    vec![Breach::new(COMPATIBILITY, 1, message)]
 }
 
 fn long_architecture(tree: &Tree) -> Vec<Breach> {
@@ -160,44 +149,12 @@ fn long_architecture(tree: &Tree) -> Vec<Breach> {
         .collect()
 }
 
-fn dead_links(tree: &Tree) -> Vec<Breach> {
-    let mut breaches = Vec::new();
-    for (path, text) in tree.ending(".md") {
-        for (index, line) in text.lines().enumerate() {
-            for link in links(line).filter(|link| !is_alive(tree, path, link)) {
-                breaches.push(Breach::new(
-                    path,
-                    index + 1,
-                    format!("{link} leads nowhere"),
-                ));
-            }
-        }
-    }
-    breaches
-}
-
-/// The targets of the `[text](target)` links in a line.
-fn links(line: &str) -> impl Iterator<Item = &str> {
-    line.split("](")
-        .skip(1)
-        .filter_map(|after| after.split([')', ' ']).next())
-}
-
-/// Whether a link from this document leads out of the repository's reach or to something in it.
-fn is_alive(tree: &Tree, document: &str, link: &str) -> bool {
-    let target = link.split('#').next().unwrap_or_default();
-    if target.is_empty() || link.contains("://") || link.starts_with("mailto:") {
-        return true;
-    }
-    let mut parts: Vec<&str> = document.split('/').collect();
-    parts.pop();
-    for part in target.split('/') {
-        match part {
-            "." | "" => {}
-            ".." if parts.pop().is_none() => return false,
-            ".." => {}
-            name => parts.push(name),
-        }
-    }
-    tree.has(&parts.join("/"))
+fn long_readme(tree: &Tree) -> Vec<Breach> {
+    let bytes = tree.text("README.md").map_or(0, str::len);
+    let message = format!("{bytes} bytes, at most {MAX_README_BYTES}: move it to docs/");
+    let breach = Breach::new("README.md", 1, message);
+    (bytes > MAX_README_BYTES)
+        .then_some(breach)
+        .into_iter()
+        .collect()
 }

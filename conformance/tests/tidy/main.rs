@@ -3,7 +3,9 @@
 //! A rule is a row of a table: a function from the tree to its breaches, and the smallest tree that
 //! breaks it. Adding a rule is one function and its row.
 
+mod code_map;
 mod documents;
+mod links;
 mod manifests;
 mod sources;
 mod tree;
@@ -51,6 +53,8 @@ fn rules() -> impl Iterator<Item = &'static Rule> {
         .iter()
         .chain(manifests::RULES)
         .chain(documents::RULES)
+        .chain(links::RULES)
+        .chain(code_map::RULES)
 }
 
 fn breaches(rule: &Rule, tree: &Tree) -> Vec<String> {

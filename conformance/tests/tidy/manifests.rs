@@ -21,6 +21,19 @@ const LAYERS: &[(&str, &[&str])] = &[
     ),
     ("frontends/", &["tessera-core", "tessera-frontend"]),
     ("conformance/", &[]),
+    ("fuzz/libfuzzer/", &["tessera-fuzz"]),
+    (
+        "fuzz/",
+        &[
+            "tessera-console",
+            "tessera-core",
+            "tessera-cql",
+            "tessera-frontend",
+            "tessera-mongo",
+            "tessera-mongo-language",
+            "tessera-table",
+        ],
+    ),
 ];
 
 /// The one crate that may use all the others.
@@ -34,6 +47,7 @@ const HOMES: &[(&str, &[&str])] = &[
             "conformance/",
             "frontends/mongo/",
             "frontends/mongo/language/",
+            "fuzz/",
         ],
     ),
     ("cassandra-protocol", &["conformance/"]),
@@ -141,7 +155,7 @@ pub(crate) const RULES: &[Rule] = &[
         },
         caught: &[
             "frontends/table/Cargo.toml:2: bson belongs in conformance/ and frontends/mongo/ and \
-             frontends/mongo/language/",
+             frontends/mongo/language/ and fuzz/",
             "server/Cargo.toml:3: rocksdb belongs in storage/",
         ],
     },

@@ -1,10 +1,13 @@
 //! The files that the rules look at.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::Path;
 
-/// Folders that hold nothing of ours. Hidden ones are left out too, except `.ci`.
+/// Hidden folders that are ours.
+const HIDDEN: &[&str] = &[".ci", ".github"];
+
+/// Folders that hold nothing of ours, beside other hidden ones.
 const FOREIGN: &[&str] = &["target", "tessera-data", "node_modules"];
 
 /// Text that is not ours to write, by its name. `.git` is a file in a second checkout of one
@@ -14,6 +17,8 @@ const GENERATED: &[&str] = &[".git", "Cargo.lock", "LICENSE", "go.mod", "go.sum"
 /// Every text file of the repository by its path from the root, `/` between folders.
 pub(crate) struct Tree {
     files: BTreeMap<String, String>,
+    /// Files that are not text, such as pictures.
+    data: BTreeSet<String>,
 }
 
 impl Tree {
@@ -21,6 +26,7 @@ impl Tree {
     pub(crate) fn read(root: &Path) -> io::Result<Self> {
         let mut tree = Self {
             files: BTreeMap::new(),
+            data: BTreeSet::new(),
         };
         tree.add_folder(root, "")?;
         Ok(tree)
@@ -33,6 +39,7 @@ impl Tree {
             .map(|(path, text)| ((*path).to_owned(), (*text).to_owned()));
         Self {
             files: owned.collect(),
+            data: BTreeSet::new(),
         }
     }
 
@@ -60,7 +67,9 @@ impl Tree {
     /// Whether the path names a file, or a folder that holds one.
     pub(crate) fn has(&self, path: &str) -> bool {
         let folder = format!("{}/", path.trim_end_matches('/'));
-        self.files.contains_key(path) || self.files.keys().any(|file| file.starts_with(&folder))
+        self.data.contains(path)
+            || self.files.contains_key(path)
+            || self.files.keys().any(|file| file.starts_with(&folder))
     }
 
     fn add_folder(&mut self, folder: &Path, prefix: &str) -> io::Result<()> {
@@ -69,17 +78,17 @@ impl Tree {
             let name = entry.file_name().to_string_lossy().into_owned();
             let path = format!("{prefix}{name}");
             let kind = entry.file_type()?;
-            if kind.is_dir() && name != ".ci" && name.starts_with('.') {
+            if kind.is_dir() && name.starts_with('.') && !HIDDEN.contains(&name.as_str()) {
                 continue;
             }
             if kind.is_dir() && !FOREIGN.contains(&name.as_str()) {
                 self.add_folder(&entry.path(), &format!("{path}/"))?;
             }
-            // What is not UTF-8 is data, not text.
-            if kind.is_file()
-                && let Ok(text) = String::from_utf8(std::fs::read(entry.path())?)
-            {
-                self.files.insert(path, text);
+            if kind.is_file() {
+                match String::from_utf8(std::fs::read(entry.path())?) {
+                    Ok(text) => drop(self.files.insert(path, text)),
+                    Err(_) => drop(self.data.insert(path)),
+                }
             }
         }
         Ok(())

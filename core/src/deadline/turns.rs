@@ -10,6 +10,9 @@ use super::{Interruption, SLICE};
 /// More than these do not wait: each holds a thread and what it has computed so far.
 const MOST_WAITING: usize = 64;
 
+/// After this time without a look the turns that are taken count as lost.
+const STUCK: Duration = Duration::from_millis(500);
+
 /// How long a waiting computation sleeps before it looks whether it is still wanted.
 const LOOK: Duration = Duration::from_millis(20);
 
@@ -22,9 +25,12 @@ pub(super) struct Turns {
     changed: Condvar,
 }
 
-#[derive(Default)]
 struct State {
     free: usize,
+    /// Turns beside those that nobody gives back, as it seems.
+    lent: usize,
+    /// When one was taken last, or its owner last looked whether it is over.
+    progress: Instant,
     waiting: VecDeque<u64>,
     last_ticket: u64,
 }
@@ -39,7 +45,10 @@ impl Turns {
     fn new(most: usize) -> Self {
         let state = State {
             free: most.max(1),
-            ..State::default()
+            lent: 0,
+            progress: Instant::now(),
+            waiting: VecDeque::new(),
+            last_ticket: 0,
         };
         Self {
             state: Mutex::new(state),
@@ -65,9 +74,17 @@ impl Turns {
         let ticket = state.last_ticket;
         state.waiting.push_back(ticket);
         let outcome = loop {
-            if state.free > 0 && state.waiting.front() == Some(&ticket) {
-                state.free -= 1;
-                break Ok(());
+            if state.waiting.front() == Some(&ticket) {
+                if state.free == 0 && state.progress.elapsed() > STUCK {
+                    // Something counts no steps, which must not hold up all others.
+                    state.lent += 1;
+                    state.free += 1;
+                }
+                if state.free > 0 {
+                    state.free -= 1;
+                    state.progress = Instant::now();
+                    break Ok(());
+                }
             }
             let waited = self.changed.wait_timeout(state, LOOK);
             drop(waited.unwrap_or_else(PoisonError::into_inner));
@@ -90,13 +107,23 @@ impl Turns {
 impl Turn {
     /// Whether it lasted long enough, and somebody else waits for one.
     pub(super) fn is_over(&self, now: Instant) -> bool {
-        now.duration_since(self.since) >= SLICE && !self.turns.lock().waiting.is_empty()
+        if now.duration_since(self.since) < SLICE {
+            return false;
+        }
+        let mut state = self.turns.lock();
+        state.progress = now;
+        !state.waiting.is_empty()
     }
 }
 
 impl Drop for Turn {
     fn drop(&mut self) {
-        self.turns.lock().free += 1;
+        let mut state = self.turns.lock();
+        match state.lent.checked_sub(1) {
+            Some(lent) => state.lent = lent,
+            None => state.free += 1,
+        }
+        drop(state);
         self.turns.changed.notify_all();
     }
 }

@@ -23,6 +23,9 @@ const SHARDS: usize = 32;
 /// Keys are counted for so many seconds, then anew; the counts before are kept as long. As many as
 /// the rate of now is taken over.
 const WINDOW_SECONDS: u64 = super::RATE_SECONDS;
+/// What the sketches of a container's keys take, and the seconds of a partition.
+const KEYS_BYTES: usize = 36 << 10;
+const PARTITION_BYTES: usize = 640;
 /// Seconds kept of a partition: a minute, and the one that is not over yet.
 const SECONDS: usize = 64;
 pub(super) const MINUTE: u64 = 60;
@@ -43,6 +46,13 @@ pub(crate) struct Heat {
 }
 
 impl Heat {
+    /// About how much memory it takes.
+    pub(crate) fn footprint(&self) -> usize {
+        let keys = self.keys.as_ref();
+        let has_keys = keys.is_some_and(|keys| keys.shards.get().is_some());
+        usize::from(has_keys) * KEYS_BYTES + self.partitions.len() * PARTITION_BYTES
+    }
+
     pub(crate) fn new(partitions: &PartitionMap) -> Self {
         let cold = |partition: &Partition| (partition.id, Arc::default());
         Self::of(Some(Arc::default()), partitions.iter().map(cold))

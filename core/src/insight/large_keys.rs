@@ -79,10 +79,12 @@ impl Known {
 async fn look(transaction: &Transaction, container: &Container) -> Result<Vec<Largest>> {
     let mut largest = BinaryHeap::new();
     let tallies = key::logical_tallies(container.storage());
-    let mut walk = Walk::new(transaction, Scan::new(tallies));
+    let mut walk = Walk::new(transaction, Scan::new(tallies).in_passing());
     while let Some(page) = walk.next().await? {
         for (key, value) in page {
-            let tally = statistics::decode(Some(&value))?;
+            let Ok(tally) = statistics::decode(Some(&value)) else {
+                continue;
+            };
             largest.push(Reverse((tally.bytes, tally.items, key)));
             if largest.len() > LISTED_KEYS {
                 largest.pop();

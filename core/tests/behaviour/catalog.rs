@@ -162,6 +162,88 @@ async fn truncate_empties_and_rename_keeps() {
     assert_sound(&store, &name("d")).await;
 }
 
+/// Renames onto a name that is taken, again and again, while others read what has that name.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_container_takes_the_place_of_another_in_one_moment() {
+    const ROUNDS: usize = 100;
+    let store = store_with_c().await;
+    insert(&store, &name("c"), item(1, "0")).await.unwrap();
+    let (stop, stopped) = tokio::sync::watch::channel(false);
+    let readers = (0..3).map(|_| {
+        let (store, stopped) = (store.clone(), stopped.clone());
+        tokio::spawn(async move {
+            let (mut newest, mut reads) = (0, 0);
+            while !*stopped.borrow() {
+                // Whatever is there is one of them, whole, and never an older one than before.
+                let found = all(&store, &name("c")).await;
+                assert_eq!(found.len(), 1);
+                let body: usize = str::from_utf8(&found[0].body).unwrap().parse().unwrap();
+                assert!(body >= newest, "{body} after {newest}");
+                newest = body;
+                reads += 1;
+                tokio::task::yield_now().await;
+            }
+            reads
+        })
+    });
+    let readers: Vec<_> = readers.collect();
+    for round in 1..=ROUNDS {
+        let next = name(&format!("next{round}"));
+        store
+            .create_container(&next, &new_container(vec![], 1))
+            .await
+            .unwrap();
+        insert(&store, &next, item(1, round.to_string()))
+            .await
+            .unwrap();
+        store.replace_container(&next, &name("c")).await.unwrap();
+        assert!(store.begin().await.unwrap().container(&next).await.is_err());
+    }
+    stop.send(true).unwrap();
+    for reader in readers {
+        assert!(reader.await.unwrap() > 0);
+    }
+    store.settle().await.unwrap();
+    assert_eq!(store.all_containers().await.unwrap(), [name("c")]);
+    assert_sound(&store, &name("c")).await;
+    let store = reopened(store).await;
+    assert_eq!(
+        body(&store, &name("c"), &locator(1)).await.unwrap(),
+        ROUNDS.to_string()
+    );
+}
+
+#[tokio::test]
+async fn a_replacement_that_fails_leaves_what_was_there() {
+    let store = store_with_c().await;
+    insert(&store, &name("c"), item(1, "x")).await.unwrap();
+    let missing = store.replace_container(&name("nothing"), &name("c")).await;
+    assert!(matches!(missing, Err(Error::NotFound(_))), "{missing:?}");
+    let itself = store.replace_container(&name("c"), &name("c")).await;
+    assert!(matches!(itself, Err(Error::AlreadyExists(_))), "{itself:?}");
+    assert_eq!(all(&store, &name("c")).await.len(), 1);
+    // A writer that knew the old one does not write to where nobody looks any more.
+    let mut transaction = store.begin().await.unwrap();
+    let old = transaction.container(&name("c")).await.unwrap();
+    transaction.insert(&old, item(2, "x")).await.unwrap();
+    store
+        .create_container(&name("d"), &new_container(vec![], 1))
+        .await
+        .unwrap();
+    store
+        .replace_container(&name("d"), &name("c"))
+        .await
+        .unwrap();
+    assert_eq!(transaction.commit().await.unwrap_err(), Error::Conflict);
+    assert_eq!(all(&store, &name("c")).await, []);
+    // With nothing there it is a renaming.
+    store
+        .replace_container(&name("c"), &name("e"))
+        .await
+        .unwrap();
+    assert_eq!(store.all_containers().await.unwrap(), [name("e")]);
+}
+
 #[tokio::test]
 async fn a_writer_that_holds_an_old_definition_conflicts() {
     let store = store_with_c().await;
@@ -218,7 +300,7 @@ async fn data_of_a_newer_format_is_refused() {
     let engine = Arc::new(MemoryEngine::new());
     use tessera_core::engine::Engine;
     let mut writes = WriteSet::default();
-    writes.put(key::system_key(key::system::FORMAT, &[]), "2".into());
+    writes.put(key::system_key(key::system::FORMAT, &[]), "3".into());
     engine
         .snapshot()
         .await
@@ -230,7 +312,7 @@ async fn data_of_a_newer_format_is_refused() {
     let Err(refused) = Store::open(engine, options).await else {
         panic!("it was opened");
     };
-    assert!(refused.to_string().contains("format 2"), "{refused}");
+    assert!(refused.to_string().contains("format 3"), "{refused}");
 }
 
 #[tokio::test]
@@ -326,7 +408,7 @@ async fn definitions_stay_as_they_are_once_a_newer_server_changed_the_format() {
     store.create_container(&name("c"), &new).await.unwrap();
     let mut writes = WriteSet::default();
     let format = key::system_key(key::system::FORMAT, &[]);
-    writes.put(format, Bytes::from_static(b"2"));
+    writes.put(format, Bytes::from_static(b"3"));
     let snapshot = store.engine().snapshot().await.unwrap();
     snapshot.commit(writes).await.unwrap();
     let refusals = [

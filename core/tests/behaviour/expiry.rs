@@ -1,8 +1,11 @@
 //! Expiry: items vanish on time, and their traces are removed by ordinary transactions.
 
 use crate::support::*;
+use bytes::Bytes;
 use tessera_core::clock::Clock;
 use tessera_core::definition::NewIndex;
+use tessera_core::item::NewItem;
+use tessera_core::throughput::Charge;
 use tessera_core::{Store, key};
 
 const NOW: u64 = 1_000_000;
@@ -91,6 +94,49 @@ async fn an_expired_item_holds_neither_its_key_nor_its_unique_value() {
     store.settle().await.unwrap();
     assert_eq!(all(&store, &name("c")).await.len(), 2);
     assert_sound(&store, &name("c")).await;
+}
+
+/// Replaces an item by looking and putting: what there was to see, the version that was stored and
+/// the charge.
+async fn look_and_put(store: &Store, new: NewItem) -> (Option<Bytes>, u64, Charge) {
+    let mut transaction = store.begin().await.unwrap();
+    let container = transaction.container(&name("c")).await.unwrap();
+    let entry = transaction.look(&container, &new.locator).await.unwrap();
+    let seen = entry.visible().map(|item| item.body.clone());
+    let stored = transaction.put(&container, &entry, new).await.unwrap();
+    let charge = transaction.commit().await.unwrap().meter.charge();
+    (seen, stored.version, charge)
+}
+
+/// The same in two looks, each of which sees half.
+async fn read_and_upsert(store: &Store, new: NewItem) -> (Option<Bytes>, u64, Charge) {
+    let mut transaction = store.begin().await.unwrap();
+    let container = transaction.container(&name("c")).await.unwrap();
+    let seen = transaction.read(&container, &new.locator).await.unwrap();
+    let stored = transaction.upsert(&container, new).await.unwrap();
+    let charge = transaction.commit().await.unwrap().meter.charge();
+    (seen.map(|item| item.body), stored.version, charge)
+}
+
+#[tokio::test]
+async fn one_look_does_for_a_write_what_two_do() {
+    let (one, clock) = store_with_clock().await;
+    let (other, others) = store_with_clock().await;
+    for (step, wait) in [0, 1, 99, 100, 101, 500, 0, 1_000].into_iter().enumerate() {
+        clock.advance(wait);
+        others.advance(wait);
+        for key in 1..4 {
+            let new = item(key, format!("mail={key};tag={step}"));
+            let new = match (key + step) % 3 {
+                0 => new,
+                _ => new.expiring_at(clock.now_ms() + 100),
+            };
+            let found = look_and_put(&one, new.clone()).await;
+            assert_eq!(found, read_and_upsert(&other, new).await, "{step} {key}");
+        }
+        assert_sound(&one, &name("c")).await;
+        assert_eq!(marks(&one).await, marks(&other).await, "{step}");
+    }
 }
 
 #[tokio::test]

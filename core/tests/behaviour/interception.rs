@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 use bytes::Bytes;
 use tessera_core::engine::{
     Answer, BoxFuture, Capabilities, CommitOutcome, Engine, EngineResult, KeyRange, Page, Scan,
-    Snapshot,
+    Settled, Snapshot,
 };
 use tessera_core::memory::MemoryEngine;
 use tessera_core::write_set::WriteSet;
@@ -104,6 +104,10 @@ impl Snapshot for InterceptedSnapshot {
 
     fn scan<'a>(&'a self, scan: &'a Scan) -> BoxFuture<'a, EngineResult<Page>> {
         self.inner.scan(scan)
+    }
+
+    fn settled(&self) -> Answer<'_, EngineResult<Settled>> {
+        self.inner.settled()
     }
 
     fn commit(

@@ -37,6 +37,9 @@ impl Model for TextModel {
         indexes: &[IndexDefinition],
         item: &Item,
     ) -> Result<Vec<IndexEntry>> {
+        if item.body.starts_with(UNREADABLE) {
+            return Err(Error::Corrupt("no fields".into()));
+        }
         let entries = indexes.iter().flat_map(|index| {
             fields(&item.body, &index.name)
                 .into_iter()
@@ -67,6 +70,9 @@ impl Model for TextModel {
     }
 
     fn relocate(&self, target: &Definition, item: &Item) -> Result<Locator> {
+        if item.body.starts_with(UNREADABLE) {
+            return Err(Error::Corrupt("no fields".into()));
+        }
         let field = String::from_utf8_lossy(&target.schema).into_owned();
         let value = fields(&item.body, &field).into_iter().next();
         let value = value.ok_or_else(|| Error::Rejected(format!("no field '{field}'")))?;

@@ -5,6 +5,7 @@ use bytes::Bytes;
 use proptest::prelude::*;
 use tessera_core::definition::{IndexState, NewIndex};
 use tessera_core::engine::Engine;
+use tessera_core::job::JobId;
 use tessera_core::key::{self, PartitionId, system};
 use tessera_core::name::ContainerName;
 use tessera_core::write_set::WriteSet;
@@ -49,24 +50,31 @@ async fn lose_jobs(store: &Store) {
     snapshot.commit(writes).await.unwrap();
 }
 
+/// Renames the container while a job is under way, which then goes on: in the same process, or in
+/// the one that opens the data after it.
+async fn renamed_meanwhile(store: Store, job: JobId, restarts: bool) -> Store {
+    store
+        .rename_container(&name("c"), &name("d"))
+        .await
+        .unwrap();
+    insert(&store, &name("d"), item(77, "mail=late"))
+        .await
+        .unwrap();
+    if restarts {
+        let store = reopened(store).await;
+        store.settle().await.unwrap();
+        return store;
+    }
+    store.run_job(job).await.unwrap();
+    store
+}
+
 #[tokio::test]
 async fn a_split_goes_on_under_another_name() {
     for restarts in [false, true] {
-        let mut store = filled(50).await;
+        let store = filled(50).await;
         let split = store.begin_split(&name("c"), 0, None).await.unwrap();
-        store
-            .rename_container(&name("c"), &name("d"))
-            .await
-            .unwrap();
-        insert(&store, &name("d"), item(77, "mail=late"))
-            .await
-            .unwrap();
-        if restarts {
-            store = reopened(store).await;
-            store.settle().await.unwrap();
-        } else {
-            store.run_job(split.job).await.unwrap();
-        }
+        let store = renamed_meanwhile(store, split.job, restarts).await;
         assert_eq!(container(&store, &name("d")).await.partitions.count(), 3);
         assert_finished(&store, "d").await;
     }
@@ -75,19 +83,11 @@ async fn a_split_goes_on_under_another_name() {
 #[tokio::test]
 async fn an_index_is_built_under_another_name() {
     for restarts in [false, true] {
-        let mut store = filled(50).await;
+        let store = filled(50).await;
         let new = NewIndex::new("mail");
         let job = store.begin_index(&name("c"), &new, None).await.unwrap();
-        store
-            .rename_container(&name("c"), &name("d"))
-            .await
-            .unwrap();
-        if restarts {
-            store = reopened(store).await;
-            store.settle().await.unwrap();
-        } else {
-            store.run_job(job).await.unwrap();
-        }
+        let store = renamed_meanwhile(store, job, restarts).await;
+        assert_eq!(find(&store, &name("d"), "mail", "late").await.len(), 1);
         assert_finished(&store, "d").await;
     }
 }

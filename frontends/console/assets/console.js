@@ -106,6 +106,27 @@ function showProtocols(containers) {
   $("protocols").replaceChildren(...cards);
 }
 
+// For how long one request kept a thread of the server from all others.
+function showPolls(polls) {
+  const [longest] = polls.longest;
+  $("polls").textContent = longest
+    ? `Longest turn of a task: ${precise.format(longest.ms)} ms (${longest.tasks}, ` +
+      `${longest.operation}); ${whole.format(polls.long)} over ${polls.long_ms} ms`
+    : "";
+}
+
+// Who has how much of the server's memory.
+function showMemory(memory) {
+  const engine = memory.engine_used === null ? "" :
+    `, engine ${size(memory.engine_used)} of ${size(memory.engine_limit)}`;
+  const resident = memory.resident === null ? "" : `, process ${size(memory.resident)}`;
+  $("memory-sum").textContent =
+    `requests ${size(memory.used)} of ${size(memory.limit)}, peak ${size(memory.peak)}${engine}${resident}`;
+  const rows = memory.owners.map((it) => tableRow($("memory"),
+    [it.owner, size(it.used), size(it.peak), whole.format(it.refused)]));
+  $("memory").tBodies[0].replaceChildren(...rows);
+}
+
 const amount = (throughput) =>
   `${whole.format(throughput.request_units_per_second)} ${throughput.mode}`;
 
@@ -260,7 +281,7 @@ function showHistory(rate) {
   });
   $("history").replaceChildren(drawn("polyline", { points: points.join(" ") }));
   const highest = precise.format(Math.max(...state.history));
-  $("rate").textContent = `${precise.format(rate)} now, ${highest} at most while you look`;
+  $("rate").textContent = `${precise.format(rate)} now, peak ${highest} since this page was opened`;
 }
 
 function showThroughput(container) {
@@ -278,7 +299,7 @@ function showAdvice(advice) {
     figures.push(`Such load is first throttled at ${whole.format(advice.first_throttled_at)} RU/s`);
   }
   if (advice.never_beyond !== null) {
-    figures.push(`its hottest key ends it at ${whole.format(advice.never_beyond)} RU/s`);
+    figures.push(`more partitions raise that to ${whole.format(advice.never_beyond)} RU/s, the limit of its hottest key`);
   }
   $("advice").textContent = [advice.words, figures.join("; ")].filter(Boolean).join(" ");
   $("advice").className = ["hot_key", "uneven"].includes(advice.verdict) ? "bad" : "";
@@ -372,8 +393,10 @@ async function refresh() {
   try {
     await showServer();
     const containers = await ask("api/containers");
+    showMemory(await ask("api/memory"));
     $("login").hidden = true;
     showProtocols(containers);
+    showPolls(await ask("api/polls"));
     showContainers(containers);
     if (state.chosen && !containers.some((container) => pathOf(container) === state.chosen)) {
       location.hash = "";

@@ -1,4 +1,4 @@
-//! Who may look and who may change: people on this machine, and whoever has the admin key.
+//! Access: clients on this machine, and clients with the admin key.
 //!
 //! A browser on this machine can be sent here by any web site. Such a request names another host,
 //! or is not JSON: both are refused, so that no site can read or change anything through it.

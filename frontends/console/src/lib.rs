@@ -13,13 +13,17 @@ mod assets;
 mod containers;
 mod databases;
 mod health;
+mod memory;
 mod metrics;
+mod polls;
 mod reply;
 mod routes;
 
 use std::convert::Infallible;
 use std::future::Future;
 use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::time::Duration;
 
 use crate::reply::Reply;
 use crate::routes::Call;
@@ -30,7 +34,8 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
 use tessera_core::Store;
-use tessera_frontend::{About, Activity, Connection, FrontEnd, LoginGate, guarded};
+use tessera_core::deadline::{Deadline, Watch};
+use tessera_frontend::{About, Activity, Connection, FrontEnd, LoginGate, Wanted, guarded};
 use tokio::sync::Semaphore;
 use tracing::{Instrument, debug, info_span};
 
@@ -38,6 +43,8 @@ use tracing::{Instrument, debug, info_span};
 const MAX_BUFFER_BYTES: usize = 16 * 1024;
 /// The most that a body may have.
 const MAX_BODY_BYTES: usize = 4 * 1024;
+/// For how long a request may compute. Advice on a large container reads all of it.
+const TIMEOUT: Duration = Duration::from_secs(600);
 
 /// The console front end.
 pub struct Console {
@@ -53,6 +60,7 @@ struct Peer {
     activity: Activity,
     gate: LoginGate,
     is_local: bool,
+    wanted: Arc<dyn Watch>,
 }
 
 impl Console {
@@ -91,9 +99,11 @@ impl Console {
                         gate: &peer.gate,
                         parts: Vec::new(),
                     };
-                    let answered = guarded(pin!(routes::answer(call))).await;
+                    let deadline = Deadline::patient(TIMEOUT, Some(Arc::clone(&peer.wanted)));
+                    let answer = pin!(routes::answer(call));
+                    let answered = deadline.named("request").run(guarded(answer)).await;
                     answered.unwrap_or_else(|| {
-                        let message = "the server made a mistake, which it has logged";
+                        let message = "internal server error; see the server log";
                         Reply::error(StatusCode::INTERNAL_SERVER_ERROR, message)
                     })
                 }
@@ -135,6 +145,7 @@ impl FrontEnd for Console {
                 activity,
                 gate,
                 is_local: peer.ip().to_canonical().is_loopback(),
+                wanted: Arc::new(Wanted(shutdown.clone())),
             };
             let service = service_fn(|request| {
                 let answer = self.answer(&peer, request);

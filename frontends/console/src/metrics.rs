@@ -6,10 +6,11 @@ use hyper::Method;
 use tessera_core::Error;
 use tessera_core::insight::{Insight, LargeKey, PartitionInsight, Warning};
 
-use crate::Console;
 use crate::containers::{failure, insights};
+use crate::memory;
 use crate::reply::Reply;
 use crate::routes::{Call, Route};
+use crate::{Console, polls};
 
 pub(crate) const ROUTES: &[Route] = &[Route {
     method: Method::GET,
@@ -168,11 +169,14 @@ async fn metrics(call: &Call<'_>) -> Reply {
     match told(call.console).await {
         Ok(told) => {
             let mut text = render(&told);
+            let store = &call.console.store;
+            memory::render(store.memory(), store.engine().memory_used(), &mut text);
             let uptime = call.console.about.started.elapsed().as_secs_f64();
             let name = "tessera_uptime_seconds";
             text.push_str("# HELP tessera_uptime_seconds Since the server started.\n");
             text.push_str("# TYPE tessera_uptime_seconds gauge\n");
             let _infallible = writeln!(text, "{name} {uptime:.3}");
+            text.push_str(&polls::metrics());
             Reply::text("text/plain; version=0.0.4; charset=utf-8", text)
         }
         Err(error) => failure(&error),
@@ -221,7 +225,7 @@ fn render(told: &[Told]) -> String {
     text
 }
 
-fn label(name: &str, value: &str) -> String {
+pub(crate) fn label(name: &str, value: &str) -> String {
     let value = value
         .replace('\\', r"\\")
         .replace('"', "\\\"")

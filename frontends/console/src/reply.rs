@@ -63,6 +63,14 @@ impl Reply {
         }
     }
 
+    /// A failure whose JSON is written already.
+    pub(crate) fn refusal_in_json(status: StatusCode, json: String) -> Self {
+        Self {
+            status,
+            ..Self::text(JSON, json)
+        }
+    }
+
     /// A failure in one sentence.
     pub(crate) fn error(status: StatusCode, message: &str) -> Self {
         Self::json(status, &Failure { error: message })

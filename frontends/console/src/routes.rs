@@ -1,13 +1,16 @@
 //! The table of pages. Adding a page is one file, its `mod` line and its rows here.
 
-use hyper::header::HeaderMap;
+use hyper::header::{AUTHORIZATION, HeaderMap, HeaderValue};
 use hyper::{Method, StatusCode};
 use percent_encoding::percent_decode_str;
 use tessera_core::engine::BoxFuture;
-use tessera_frontend::LoginGate;
+use tessera_frontend::{LoginGate, nosql_refusal, speaks_nosql};
 
 use crate::reply::Reply;
-use crate::{Console, access, actions, advisor, assets, containers, databases, health, metrics};
+use crate::{
+    Console, access, actions, advisor, assets, containers, databases, health, memory, metrics,
+    polls,
+};
 
 /// One page, or one thing that can be done.
 pub(crate) struct Route {
@@ -43,11 +46,18 @@ const ROUTES: &[&[Route]] = &[
     actions::ROUTES,
     advisor::ROUTES,
     databases::ROUTES,
+    memory::ROUTES,
     metrics::ROUTES,
+    polls::ROUTES,
 ];
 
 /// Finds the page and runs it.
 pub(crate) async fn answer(mut call: Call<'_>) -> Reply {
+    let authorization = call.headers.get(AUTHORIZATION);
+    if speaks_nosql(authorization.map(HeaderValue::as_bytes)) {
+        let refusal = nosql_refusal(&call.console.about.listeners);
+        return Reply::refusal_in_json(StatusCode::BAD_REQUEST, refusal);
+    }
     let here: Vec<(&Route, Vec<String>)> = ROUTES
         .iter()
         .flat_map(|routes| routes.iter())

@@ -1,8 +1,8 @@
 //! The console over a store in memory, as a client sees it.
 
-use std::sync::Arc;
 use std::time::Instant;
 
+use tessera_core::deadline::measured;
 use tessera_core::definition::NewContainer;
 use tessera_core::engine::Engine;
 use tessera_core::item::NewItem;
@@ -218,6 +218,28 @@ async fn containers_are_listed_and_shown() {
     let mut expected = vec!["200 OK", "text/plain; version=0.0.4"];
     expected.extend(lines.iter().map(String::as_str));
     check(&console, "GET /metrics", &expected).await;
+}
+
+#[tokio::test]
+async fn a_planted_long_poll_is_shown() {
+    let console = filled().await;
+    let spinning = async {
+        let began = Instant::now();
+        while began.elapsed() < Duration::from_millis(60) {
+            std::hint::spin_loop();
+        }
+    };
+    let operation = Deadline::new(None, None).named("planted");
+    measured("tests", operation.run(spinning)).await;
+    let labels = r#"tessera_longest_poll_seconds{tasks="tests",operation="planted"} 0."#;
+    check(&console, "GET /metrics", &["200 OK", labels]).await;
+    let shown = r#"{"tasks":"tests","operation":"planted","ms":"#;
+    check(
+        &console,
+        "GET /api/polls",
+        &["200 OK", shown, r#""long_ms":10.0"#],
+    )
+    .await;
 }
 
 #[tokio::test]

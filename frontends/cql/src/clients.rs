@@ -1,4 +1,4 @@
-//! The connections that there are, for who wants to know.
+//! Open connections, for `system_views.clients`.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

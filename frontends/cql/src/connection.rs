@@ -8,8 +8,13 @@ use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::Poll;
+use std::time::Duration;
 
-use tessera_frontend::{Activity, Connection, Shutdown, Stream};
+use tessera_core::deadline::{Deadline, measured};
+use tessera_core::memory_budget::{Grant, MemoryBudget, OutOfMemory, Purpose};
+use tessera_frontend::{
+    Activity, Connection, Gone, Listener, Shutdown, Stream, http_refusal, speaks_http,
+};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::sync::broadcast;
 use tokio::task::JoinSet;
@@ -17,10 +22,12 @@ use tracing::debug;
 
 use crate::dispatch::{self, Reply};
 use crate::error::{CqlError, ErrorKind};
+use crate::granted::Granted;
 use crate::service::Service;
 use crate::session::Session;
 use crate::wire::{
-    Compression, Envelope, Event, Inbound, Opcode, Outbound, Refusal, Response, Version,
+    Compression, Envelope, Event, Inbound, Opcode, Outbound, Refusal, Response, ResultBody,
+    Version, WireError,
 };
 
 /// Room for some small requests, which is how much is asked for at a time.
@@ -31,8 +38,20 @@ pub(crate) const BODY_LIMIT: usize = 16 * 1024 * 1024;
 const RUNNING_LIMIT: usize = 1_024;
 /// More than this is sent before anything else is done.
 const OUTPUT_LIMIT: usize = 1 << 20;
+/// So much room is kept for the next replies.
+const KEPT_OUTPUT: usize = 64 << 10;
+/// Requests up to this length are part of what the connection is guaranteed.
+const GUARANTEED: u32 = 32 << 10;
+/// What a request takes that runs, beside its body.
+const RUNNING_BYTES: usize = 4 << 10;
+/// The longest body before the login.
+const LOGIN_BODY_LIMIT: usize = 16 << 10;
+/// How long a request waits for memory that others have, before it is refused.
+const LONGEST_WAIT: Duration = Duration::from_secs(10);
 /// Events belong to no stream.
 const EVENT_STREAM: i16 = -1;
+/// For how long a request may compute. Cassandra gives one 12 seconds in all.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Serves one connection until it ends.
 pub(crate) async fn serve(service: Arc<Service>, connection: Connection) {
@@ -43,6 +62,7 @@ pub(crate) async fn serve(service: Arc<Service>, connection: Connection) {
         peer,
         shutdown,
         tls,
+        listeners,
         ..
     } = connection;
     let session = Arc::new(Session::new(peer, tls, gate));
@@ -53,12 +73,16 @@ pub(crate) async fn serve(service: Arc<Service>, connection: Connection) {
         session,
         stream,
         activity,
+        gone: Gone::new(shutdown.clone()),
+        listeners,
         shutdown,
-        inbound: Inbound::new(BODY_LIMIT),
+        inbound: Inbound::new(LOGIN_BODY_LIMIT),
         outbound: None,
         output: Vec::new(),
         compression: None,
         running: JoinSet::new(),
+        is_ready: false,
+        memory: Memory::new(service.store.memory().clone()),
     };
     let ended = served.run().await;
     debug!(why = ended.0, "connection ends");
@@ -68,7 +92,8 @@ pub(crate) async fn serve(service: Arc<Service>, connection: Connection) {
 struct Ended(&'static str);
 
 /// A request that has ended, and its stream.
-type Answered = (i16, Reply);
+/// How much of what all that run have is its own.
+type Answered = (i16, Reply, usize);
 type TaskEnd = Result<Answered, tokio::task::JoinError>;
 
 struct Served {
@@ -76,6 +101,7 @@ struct Served {
     session: Arc<Session>,
     stream: Box<dyn Stream>,
     activity: Activity,
+    listeners: Arc<[Listener]>,
     shutdown: Shutdown,
     events: broadcast::Receiver<Event>,
     inbound: Inbound,
@@ -85,11 +111,43 @@ struct Served {
     output: Vec<u8>,
     compression: Option<Compression>,
     running: JoinSet<Answered>,
+    /// What computes for this connection ends with it.
+    gone: Gone,
+    /// Whether its client need not log in any more.
+    is_ready: bool,
+    memory: Memory,
+}
+
+/// What a connection has of the server's memory.
+struct Memory {
+    budget: MemoryBudget,
+    /// For the request that is arriving.
+    arriving: Grant,
+    /// For those that run, and how many bytes these have.
+    running: Grant,
+    running_bytes: usize,
+    /// For replies that are not sent yet.
+    replies: Vec<Granted>,
+}
+
+impl Memory {
+    fn new(budget: MemoryBudget) -> Self {
+        let grant = || Grant::new(Purpose::Requests, GUARANTEED);
+        Self {
+            budget,
+            arriving: grant(),
+            running: grant(),
+            running_bytes: 0,
+            replies: Vec::new(),
+        }
+    }
 }
 
 /// What a connection waited for.
 enum Next {
     Read,
+    /// There is memory for the next request, or none.
+    Room(Result<(), OutOfMemory>),
     Answered(Option<TaskEnd>),
     Event(Result<Event, broadcast::error::RecvError>),
     Shutdown,
@@ -111,7 +169,14 @@ impl Served {
                 Err(ended) => return ended,
             };
             match next {
-                Next::Read => {}
+                Next::Read | Next::Room(Ok(())) => {}
+                Next::Room(Err(refused)) => {
+                    let refusal = self.inbound.refuse_next(refused.into());
+                    if let Err(ended) = self.refuse(&refusal) {
+                        let _told = self.send().await.is_ok();
+                        return ended;
+                    }
+                }
                 Next::Answered(answered) => {
                     if let Err(ended) = self.push_answered(answered) {
                         return ended;
@@ -126,10 +191,22 @@ impl Served {
     /// Waits for something to do.
     async fn wait(&mut self) -> Result<Next, Ended> {
         let may_read = self.running.len() < RUNNING_LIMIT;
+        let wanted = self.inbound.wanted();
+        let has_room = wanted <= self.memory.arriving.covered();
         let buffer = self.inbound.buffer();
-        buffer.reserve(READ_BYTES);
+        if has_room {
+            // All at once: what grows is there twice while it moves.
+            let missing = wanted.saturating_sub(buffer.len());
+            buffer.reserve(missing.max(READ_BYTES));
+        }
+        let Memory {
+            budget, arriving, ..
+        } = &mut self.memory;
         tokio::select! {
-            read = self.stream.read_buf(buffer), if may_read => match read {
+            covered = arriving.wait_to_cover(budget, wanted, LONGEST_WAIT), if !has_room => {
+                Ok(Next::Room(covered))
+            }
+            read = self.stream.read_buf(buffer), if may_read && has_room => match read {
                 Ok(0) => Err(Ended("the client closed it")),
                 Ok(_) => Ok(Next::Read),
                 Err(_) => Err(Ended("it was lost or timed out")),
@@ -167,23 +244,70 @@ impl Served {
         }
         let (service, session) = (Arc::clone(&self.service), Arc::clone(&self.session));
         let compression = self.compression;
+        let deadline = Deadline::patient(PATIENCE, Some(self.gone.watch()));
+        let deadline = deadline.named(header.opcode.name());
+        let mut granted = self.granted_for(&envelope);
+        let own = RUNNING_BYTES + envelope.body.len().min(GUARANTEED as usize);
         let mut request = Box::pin(async move {
             let _running = running;
-            let reply = match envelope.plain_body(compression, BODY_LIMIT) {
+            if envelope.is_large() {
+                // The connection goes on beside it, and notices when its client is gone.
+                tokio::task::yield_now().await;
+            }
+            let expanded = envelope.expanded_length(compression);
+            let total = envelope.body.len().saturating_add(expanded);
+            let covered = match expanded {
+                0 => Ok(()),
+                _ => {
+                    let memory = service.store.memory();
+                    granted.wait_to_cover(memory, total, LONGEST_WAIT).await
+                }
+            };
+            let body = covered.map_err(WireError::from);
+            let reply = match body.and_then(|()| envelope.plain_body(compression, BODY_LIMIT)) {
                 Ok(body) => {
-                    guarded(pin!(dispatch::answer(&service, &session, header, &body))).await
+                    let answer = pin!(dispatch::answer(&service, &session, header, &body));
+                    guarded(pin!(deadline.run(answer))).await
                 }
                 Err(error) => CqlError::from(error).into(),
             };
-            (stream, reply)
+            (stream, reply, own)
         });
-        match poll_once(request.as_mut()).await {
-            Poll::Ready((stream, reply)) => self.push(stream, &reply),
+        let polled = poll_once(request.as_mut()).await;
+        self.limit_bodies();
+        match polled {
+            Poll::Ready((stream, reply, _)) => self.push(stream, &reply),
             Poll::Pending => {
-                self.running.spawn(request);
+                let memory = &mut self.memory;
+                let bytes = memory.running_bytes + own;
+                if memory.running.cover(&memory.budget, bytes).is_err() {
+                    // One after the other takes no more than one.
+                    let (stream, reply, _) = request.await;
+                    self.push(stream, &reply);
+                    return Ok(());
+                }
+                memory.running_bytes = bytes;
+                self.running.spawn(measured("cql", request));
             }
         }
         Ok(())
+    }
+
+    /// What a request has of what was granted while it arrived.
+    fn granted_for(&mut self, envelope: &Envelope) -> Grant {
+        let next = Grant::new(Purpose::Requests, GUARANTEED);
+        match envelope.body.len() > GUARANTEED as usize {
+            true => std::mem::replace(&mut self.memory.arriving, next),
+            false => next,
+        }
+    }
+
+    /// Nobody has much to say before the login.
+    fn limit_bodies(&mut self) {
+        if !self.is_ready && self.session.is_ready() {
+            self.is_ready = true;
+            self.inbound.limit_bodies(BODY_LIMIT);
+        }
     }
 
     /// STARTUP is answered before anything after it is read: it says how that is read.
@@ -193,6 +317,7 @@ impl Served {
             Ok(body) => dispatch::start(&self.service, &self.session, header, &body),
             Err(error) => Err(error.into()),
         };
+        self.limit_bodies();
         match started {
             Err(error) => self.push(header.stream, &error.into()),
             Ok((startup, response)) => {
@@ -210,6 +335,11 @@ impl Served {
     /// Says what is wrong with bytes that are no request.
     fn refuse(&mut self, refusal: &Refusal) -> Result<(), Ended> {
         let version = self.inbound.version();
+        if version.is_none() && speaks_http(self.inbound.buffer()) {
+            self.output
+                .extend(http_refusal("Cassandra", &self.listeners));
+            return Err(Ended("the client speaks HTTP"));
+        }
         if self.outbound.is_some() && version.is_some() {
             let error = CqlError::from(refusal.error.clone());
             self.push(refusal.stream, &error.into());
@@ -227,7 +357,11 @@ impl Served {
         let mut next = answered;
         while let Some(answered) = next {
             match answered {
-                Ok((stream, reply)) => self.push(stream, &reply),
+                Ok((stream, reply, own)) => {
+                    self.limit_bodies();
+                    self.memory.running_bytes -= own;
+                    self.push(stream, &reply);
+                }
                 // Its stream is lost with it, so that its client would wait for ever.
                 Err(error) => {
                     tracing::error!(cause = %error, "a request failed");
@@ -249,6 +383,11 @@ impl Served {
 
     fn push(&mut self, stream: i16, reply: &Reply) {
         self.outbound().push(stream, &reply.response, &reply.extras);
+        if let Response::Result(ResultBody::Rows(rows)) = &reply.response
+            && rows.granted.is_some()
+        {
+            self.memory.replies.push(rows.granted.clone());
+        }
     }
 
     fn outbound(&mut self) -> &mut Outbound {
@@ -275,7 +414,11 @@ impl Served {
         };
         sent.await.map_err(|_| Ended("a reply could not be sent"))?;
         self.output.clear();
-        self.output.shrink_to(OUTPUT_LIMIT);
+        self.output.shrink_to(KEPT_OUTPUT);
+        self.memory.replies.clear();
+        if self.running.is_empty() {
+            self.memory.running.shrink(0);
+        }
         Ok(())
     }
 
@@ -296,7 +439,7 @@ impl Served {
 async fn guarded(request: Pin<&mut impl Future<Output = Reply>>) -> Reply {
     let answered = tessera_frontend::guarded(request).await;
     answered.unwrap_or_else(|| {
-        let words = "The server made a mistake; its log says more";
+        let words = "Internal server error; see the server log";
         CqlError::new(ErrorKind::Server, words).into()
     })
 }

@@ -1,5 +1,9 @@
 //! A request in, a response out: one function for each kind of request.
 
+use tessera_core::Error;
+use tessera_core::deadline;
+use tessera_core::memory_budget::{Grant, Purpose};
+
 use crate::auth::{self, Rights, without_password};
 use crate::error::{CqlError, Result};
 use crate::execute;
@@ -22,6 +26,12 @@ const AUTHENTICATOR: &str = "org.apache.cassandra.auth.PasswordAuthenticator";
 const CHARGE: &str = "RequestCharge";
 /// Older versions of the language that are spoken as well. Clients compare them literally.
 const CQL_VERSIONS: [&str; 6] = [CQL_VERSION, "3.4.6", "3.4.5", "3.4.4", "3.3.1", "3.0.0"];
+/// Steps for each statement of a batch.
+const STATEMENT_STEPS: usize = 50;
+/// A statement takes so many times its length when it is parsed: a literal of one digit is a term.
+const PARSED: usize = 32;
+/// Statements of up to 4 KiB are part of what their connection is guaranteed.
+const GUARANTEED: u32 = 128 << 10;
 /// How often a batch is planned again while definitions change.
 const ATTEMPTS: usize = 20;
 
@@ -244,10 +254,20 @@ impl Asked<'_> {
         }
     }
 
+    /// What a statement takes while it is parsed, planned and run.
+    fn room_to_parse(&self, text: &str) -> Result<Grant> {
+        let mut granted = Grant::new(Purpose::Values, GUARANTEED);
+        let bytes = text.len().saturating_mul(PARSED);
+        let covered = granted.cover(self.service.store.memory(), bytes);
+        covered.map_err(Error::from)?;
+        Ok(granted)
+    }
+
     async fn query(&self, query: &Query<'_>, trace: &mut Option<Trace>) -> Result<Given> {
         note(trace, || {
             format!("Parsing {}", without_password(query.query))
         });
+        let _granted = self.room_to_parse(query.query)?;
         let parsed = parse(query.query)?;
         self.asking(&query.parameters).run(&parsed, trace).await
     }
@@ -256,6 +276,7 @@ impl Asked<'_> {
         note(trace, || {
             format!("Parsing {}", without_password(prepare.query))
         });
+        let _granted = self.room_to_parse(prepare.query)?;
         let session_keyspace = self.session.keyspace();
         let keyspace = prepare.keyspace.or(session_keyspace.as_deref());
         let mut catalog = self.service.catalog().await?;
@@ -314,6 +335,7 @@ impl Asked<'_> {
         for _ in 0..ATTEMPTS {
             let catalog = self.service.catalog().await?;
             let mut plans = Vec::with_capacity(batch.queries.len());
+            let mut granted = Vec::new();
             for query in &batch.queries {
                 let prepared = match query.query {
                     QueryOrId::Id(id) => {
@@ -323,9 +345,11 @@ impl Asked<'_> {
                     QueryOrId::Query(text) => {
                         note(trace, || format!("Parsing {text}"));
                         let keyspace = asking.keyspace.as_deref();
+                        granted.push(self.room_to_parse(text)?);
                         Prepared::new(text, keyspace, &catalog)?.into()
                     }
                 };
+                deadline::step(STATEMENT_STEPS)?;
                 let current = prepared.current(&catalog);
                 let current = current.map_err(|_| unprepared(&prepared.id))?;
                 let Some(Current { plan, .. }) = current else {

@@ -1,6 +1,6 @@
-//! What the server tells clients that asked for it: changes of definitions.
+//! Events for clients that registered for them: schema changes.
 //!
-//! Nodes neither come nor go: one server is the whole cluster, so that nobody is ever told of them.
+//! One server is the whole cluster, so there are no events about nodes.
 
 use tokio::sync::broadcast;
 

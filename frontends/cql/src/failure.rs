@@ -1,8 +1,9 @@
-//! Why a statement was not done: refused in the words of CQL, or failed below, in the core.
+//! Why a statement failed: refused in the words of CQL, or by an error of the core.
 //!
 //! Inside the core's transactions both must be told apart, because conflicts run again.
 
 use tessera_core::Error;
+use tessera_core::deadline::Interruption;
 use tessera_core::error::StatementError;
 
 use crate::error::{Answers, CqlError, ErrorKind};
@@ -55,6 +56,30 @@ const NO_ANSWER: Answers = Answers {
     required: 1,
 };
 
+impl From<Interruption> for CqlError {
+    fn from(interruption: Interruption) -> Self {
+        let kind = match interruption {
+            Interruption::TimeLimit => ErrorKind::ReadTimeout {
+                answers: NO_ANSWER,
+                data_present: false,
+            },
+            // Another server may do it, and this one later.
+            Interruption::Crowded | Interruption::Shutdown | Interruption::Memory(_) => {
+                ErrorKind::Overloaded
+            }
+            // Nobody reads it.
+            Interruption::Cancelled => ErrorKind::Server,
+        };
+        Self::new(kind, interruption.to_string())
+    }
+}
+
+impl From<Interruption> for Failure {
+    fn from(interruption: Interruption) -> Self {
+        Self::Refused(interruption.into())
+    }
+}
+
 impl From<Error> for CqlError {
     fn from(error: Error) -> Self {
         let message = error.to_string();
@@ -65,7 +90,8 @@ impl From<Error> for CqlError {
             | Error::Rejected(_)
             | Error::TooLarge { .. }
             | Error::PartitionFull { .. }
-            | Error::InvalidContinuation(_) => Self::invalid(message),
+            | Error::InvalidContinuation(_)
+            | Error::HistoryLost(_) => Self::invalid(message),
             Error::Conflict => Self::new(
                 ErrorKind::WriteTimeout {
                     answers: NO_ANSWER,
@@ -89,6 +115,7 @@ impl From<Error> for CqlError {
                     format!("Request rate is large: RetryAfterMs={wait}"),
                 )
             }
+            Error::OutOfMemory(_) => Self::new(ErrorKind::Overloaded, message),
             Error::Unavailable(_) | Error::ReadOnly(_) => Self::new(
                 ErrorKind::Unavailable {
                     consistency: Consistency::One,
@@ -97,6 +124,7 @@ impl From<Error> for CqlError {
                 },
                 message,
             ),
+            Error::Interrupted(interruption) => interruption.into(),
             Error::Corrupt(_) | Error::Internal(_) => {
                 tracing::error!(cause = message, "a statement failed");
                 Self::new(ErrorKind::Server, message)

@@ -16,8 +16,14 @@ mod error;
 mod events;
 mod execute;
 mod failure;
+#[cfg(test)]
+mod freezing;
 mod functions;
+pub mod fuzzing;
+mod granted;
 mod ids;
+#[cfg(test)]
+mod memory_tests;
 mod parser;
 mod plan;
 mod prepared;
@@ -64,7 +70,7 @@ impl Cql {
         // Without a runtime there are no logins to warn of.
         if let Ok(runtime) = tokio::runtime::Handle::try_current() {
             let service = Arc::clone(&service);
-            runtime.spawn(async move { auth::warn_if_nobody_can(&service).await });
+            runtime.spawn(async move { auth::warn_of_roles(&service).await });
         }
         Self { service }
     }

@@ -8,6 +8,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use md5::{Digest as _, Md5};
+use tessera_core::memory_budget::{Grant, MemoryBudget, Purpose};
 
 use crate::catalog::Catalog;
 use crate::error::Result;
@@ -168,10 +169,11 @@ fn metadata_id(columns: Option<&[ColumnSpec]>) -> Id {
 pub(crate) struct PreparedStatements {
     kept: Mutex<Kept>,
     limit: usize,
+    memory: MemoryBudget,
 }
 
-#[derive(Default)]
 struct Kept {
+    grant: Grant,
     by_id: HashMap<Id, (Arc<Prepared>, u64)>,
     bytes: usize,
     /// Counts uses, to tell which were longest ago.
@@ -179,10 +181,17 @@ struct Kept {
 }
 
 impl PreparedStatements {
-    pub(crate) fn new(limit: usize) -> Self {
+    /// None yet, of which all take at most so many bytes, and a sixteenth of this memory.
+    pub(crate) fn new(limit: usize, memory: MemoryBudget) -> Self {
         Self {
-            kept: Mutex::default(),
-            limit,
+            kept: Mutex::new(Kept {
+                grant: Grant::new(Purpose::Plans, 0),
+                by_id: HashMap::new(),
+                bytes: 0,
+                clock: 0,
+            }),
+            limit: limit.min(memory.limit() / 16),
+            memory,
         }
     }
 
@@ -199,6 +208,12 @@ impl PreparedStatements {
         if kept.bytes > self.limit {
             kept.shrink(self.limit, prepared.id);
         }
+        let bytes = kept.bytes;
+        if kept.grant.cover(&self.memory, bytes).is_err() {
+            kept.shrink(bytes / 2, prepared.id);
+        }
+        let bytes = kept.bytes;
+        kept.grant.shrink(bytes);
         prepared
     }
 
@@ -273,7 +288,7 @@ mod tests {
     #[test]
     fn what_was_not_used_for_longest_is_forgotten() {
         let size = prepared(0).size();
-        let statements = PreparedStatements::new(size * 10);
+        let statements = PreparedStatements::new(size * 10, MemoryBudget::unlimited());
         let ids: Vec<Id> = (0..9).map(|n| statements.keep(prepared(n)).id).collect();
         assert!(statements.find(&ids[0]).is_some());
         let last = statements.keep(prepared(30));

@@ -74,7 +74,7 @@ impl Service {
         let now_s = store.clock().now_ms() / 1_000;
         Self {
             catalogs: Catalogs::new(store.clone()),
-            prepared: PreparedStatements::new(PREPARED_BYTES),
+            prepared: PreparedStatements::new(PREPARED_BYTES, store.memory().clone()),
             roles: Roles::new(store.clone(), &config.users),
             events: Events::default(),
             traces: Traces::default(),

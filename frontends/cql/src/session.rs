@@ -1,4 +1,4 @@
-//! What the server knows of one connection. Its requests run at the same time and share it.
+//! State of one connection, shared by its concurrent requests.
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -139,6 +139,11 @@ impl Session {
 
     pub(crate) fn move_to(&self, stage: Stage) {
         self.state().stage = stage;
+    }
+
+    /// Whether the client has said all that it must say first.
+    pub(crate) fn is_ready(&self) -> bool {
+        self.state().stage == Stage::Ready
     }
 
     /// Waits until no other login is under way on this connection.

@@ -1,7 +1,9 @@
 //! Runs one statement of a request, whatever it is.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
+use tessera_core::deadline;
 use tessera_core::throughput::Charge;
 
 use crate::auth::{self, Manager, Permitted, Rights};
@@ -62,6 +64,7 @@ pub(crate) fn note(trace: &mut Option<Trace>, step: impl FnOnce() -> String) {
 impl Asking<'_> {
     /// Runs a statement that was just parsed.
     pub(crate) async fn run(&self, parsed: &Parsed, trace: &mut Option<Trace>) -> Result<Given> {
+        deadline::doing(parsed.statement.kind());
         match &parsed.statement {
             other if is_on_rows(other) => self.plan_and_execute(parsed, trace).await,
             other if define::is_definition(other) => self.define(parsed).await,
@@ -234,6 +237,7 @@ impl Asking<'_> {
         client_knows: Option<&[u8]>,
         trace: &mut Option<Trace>,
     ) -> Result<Given> {
+        deadline::doing(prepared.parsed.statement.kind());
         let rights = Rights::of(self.service, self.session).await?;
         let mut catalog = self.service.catalog().await?;
         for _ in 0..ATTEMPTS {
@@ -325,9 +329,11 @@ fn by_position<'v>(
     names: &[&str],
     values: &[Value<'v>],
 ) -> Result<Vec<Value<'v>>> {
+    // Of values with one name the first counts.
+    let given = names.iter().zip(values).rev();
+    let given: HashMap<&str, &Value<'v>> = given.map(|(name, value)| (*name, value)).collect();
     let value_of = |variable: &ColumnSpec| {
-        let position = names.iter().position(|name| *name == variable.name);
-        let value = position.and_then(|position| values.get(position));
+        let value = given.get(variable.name.as_str()).copied();
         let missing = || {
             let name = &variable.name;
             CqlError::invalid(format!("Missing value for bind variable {name}"))

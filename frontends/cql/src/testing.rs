@@ -7,6 +7,7 @@ use std::time::Duration;
 use tessera_core::Store;
 use tessera_core::clock::Clock;
 use tessera_core::memory::MemoryEngine;
+use tessera_core::memory_budget::MemoryBudget;
 use tessera_core::model::Model;
 use tessera_core::store::StoreOptions;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, DuplexStream};
@@ -38,7 +39,7 @@ pub(crate) fn session(peer: &str) -> Session {
 pub(crate) struct Client {
     stream: DuplexStream,
     wrapper: Wrapper,
-    _running: watch::Sender<bool>,
+    running: watch::Sender<bool>,
 }
 
 impl Client {
@@ -51,7 +52,7 @@ impl Client {
         Self {
             stream,
             wrapper: Wrapper::new(version),
-            _running: running,
+            running,
         }
     }
 
@@ -79,6 +80,11 @@ impl Client {
                 .start(compression.and_then(Compression::from_name));
         }
         response
+    }
+
+    /// Has the connection end, as a server that stops does.
+    pub(crate) fn stop(&self) {
+        self.running.send_replace(true);
     }
 
     /// The response to a request.
@@ -137,6 +143,7 @@ pub(crate) fn query(text: &str) -> Request<'_> {
 pub(crate) struct Tester {
     pub(crate) service: Arc<Service>,
     pub(crate) session: Session,
+    engine: Arc<MemoryEngine>,
 }
 
 impl Tester {
@@ -150,18 +157,51 @@ impl Tester {
 
     /// One that goes by this clock.
     pub(crate) async fn at(clock: Clock, config: CqlConfig) -> Self {
+        Self::of(
+            Arc::new(MemoryEngine::new()),
+            (clock, MemoryBudget::unlimited()),
+            config,
+        )
+        .await
+    }
+
+    /// One with so little memory.
+    pub(crate) async fn within(bytes: usize, config: CqlConfig) -> Self {
+        let memory = MemoryBudget::new(bytes, 0);
         let engine = Arc::new(MemoryEngine::new());
+        Self::of(engine, (Clock::system(), memory), config).await
+    }
+
+    async fn over(engine: Arc<MemoryEngine>, clock: Clock, config: CqlConfig) -> Self {
+        Self::of(engine, (clock, MemoryBudget::unlimited()), config).await
+    }
+
+    async fn of(
+        engine: Arc<MemoryEngine>,
+        (clock, memory): (Clock, MemoryBudget),
+        config: CqlConfig,
+    ) -> Self {
         let model: Arc<dyn Model> = Arc::new(CqlModel::default());
         let options = StoreOptions {
             models: HashMap::from([(API.to_owned(), model)]),
             clock,
+            memory,
             ..StoreOptions::default()
         };
-        let store = Store::open(engine, options).await.unwrap();
+        let opened = Arc::<MemoryEngine>::clone(&engine);
+        let store = Store::open(opened, options).await.unwrap();
         Self {
             service: Arc::new(Service::new(store, config)),
             session: session("127.0.0.1:1"),
+            engine,
         }
+    }
+
+    /// A server that starts on the same data.
+    pub(crate) async fn restarted(&self) -> Self {
+        let clock = self.service.store.clock().clone();
+        let engine = Arc::clone(&self.engine);
+        Self::over(engine, clock, self.service.config.clone()).await
     }
 
     /// The same in a new keyspace `k`, with what these statements make there.
@@ -182,6 +222,7 @@ impl Tester {
         Self {
             service: Arc::new(Service::new(store, self.service.config.clone())),
             session: session("127.0.0.1:3"),
+            engine: Arc::clone(&self.engine),
         }
     }
 
@@ -190,6 +231,7 @@ impl Tester {
         Self {
             service: Arc::clone(&self.service),
             session: session("127.0.0.1:2"),
+            engine: Arc::clone(&self.engine),
         }
     }
 

@@ -1,5 +1,4 @@
-//! What happened while requests ran that asked for it. The latest are kept, as rows of
-//! `system_traces`.
+//! Traces of requests that asked for tracing. The latest are kept, as rows of `system_traces`.
 
 use std::collections::VecDeque;
 use std::net::SocketAddr;

@@ -11,8 +11,15 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// A request that keeps coming at this pace is slow, not stalled. One byte at a time is stalled.
-const MIN_BYTES_PER_SECOND: u64 = 8 * 1024;
+/// A request that keeps coming at this pace is slow, not stalled, and so is a reply that is taken
+/// at it. One byte at a time is stalled.
+pub const MIN_BYTES_PER_SECOND: u64 = 32 * 1024;
+
+/// No request may take longer to arrive, whatever its pace: it holds memory meanwhile.
+const LONGEST_ARRIVAL: Duration = Duration::from_secs(600);
+
+/// From this size on it is noted when bytes came: before, they have earned hardly any time.
+const WORTH_NOTING: u64 = 64 * 1024;
 
 /// How long a peer may stay silent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,6 +52,8 @@ struct State {
     waiting: Waiting,
     since: Instant,
     bytes: u64,
+    /// When the last bytes of a large request came.
+    last: Option<Instant>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,6 +72,7 @@ impl Activity {
             waiting: Waiting::ForRestOfRequest,
             since: Instant::now(),
             bytes: 0,
+            last: None,
         };
         let shared = Shared {
             state: Mutex::new(state),
@@ -123,6 +133,9 @@ impl Activity {
         state.bytes = state
             .bytes
             .saturating_add(u64::try_from(count).unwrap_or(u64::MAX));
+        if state.bytes >= WORTH_NOTING {
+            state.last = Some(Instant::now());
+        }
     }
 
     /// For the server's stream: bytes went to the peer.
@@ -137,14 +150,20 @@ impl Activity {
         if state.running > 0 {
             return None;
         }
-        let patience = match state.waiting {
-            Waiting::ForRequest => self.timeouts.idle?,
+        let stalled = self.timeouts.stalled;
+        match state.waiting {
+            Waiting::ForRequest => state.since.checked_add(self.timeouts.idle?),
             Waiting::ForRestOfRequest => {
                 let earned = Duration::from_secs(state.bytes / MIN_BYTES_PER_SECOND);
-                self.timeouts.stalled.saturating_add(earned)
+                let patience = stalled
+                    .saturating_add(earned)
+                    .min(LONGEST_ARRIVAL.max(stalled));
+                let by_pace = state.since.checked_add(patience);
+                // What came before earns no longer silence now.
+                let by_silence = state.last.and_then(|last| last.checked_add(stalled));
+                by_pace.into_iter().chain(by_silence).min()
             }
-        };
-        state.since.checked_add(patience)
+        }
     }
 
     /// The limits this connection lives under.
@@ -167,6 +186,7 @@ impl State {
         self.waiting = waiting;
         self.since = Instant::now();
         self.bytes = 0;
+        self.last = None;
     }
 }
 
@@ -262,8 +282,27 @@ mod tests {
             activity.received(1);
         }
         check(&activity, STALLED);
-        activity.received(80 * 1024);
-        check(&activity, STALLED + Duration::from_secs(10));
+        activity.received(320 * 1024);
+        check(&activity, STALLED);
+        // Ten seconds ago the same would have bought the time until now.
+        let long_ago = Instant::now().checked_sub(STALLED + Duration::from_secs(5));
+        activity.lock().since = long_ago.unwrap();
+        check(&activity, Duration::from_secs(5));
+    }
+
+    /// However much came before: 47 MB bought 98 minutes of silence once.
+    #[test]
+    fn silence_after_much_is_as_short_as_any_and_no_request_takes_for_ever() {
+        for megabytes in [1, 2, 5, 10, 16, 20, 30, 40, 47, 48, 500] {
+            let activity = activity();
+            activity.received(megabytes << 20);
+            check(&activity, STALLED);
+            let state = || activity.lock();
+            state().since = Instant::now().checked_sub(LONGEST_ARRIVAL).unwrap();
+            state().last = Some(Instant::now());
+            let deadline = activity.deadline().unwrap();
+            assert!(deadline <= Instant::now(), "{megabytes}");
+        }
     }
 
     #[test]

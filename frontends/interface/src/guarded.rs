@@ -1,4 +1,4 @@
-//! A mistake of ours costs one answer, not the connection and all that it waits for.
+//! Panics: one costs one answer, not the connection and its other requests.
 
 use std::future::poll_fn;
 use std::panic::{AssertUnwindSafe, catch_unwind};

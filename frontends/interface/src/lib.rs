@@ -7,20 +7,25 @@ mod activity;
 mod guarded;
 mod host;
 mod logins;
+mod strangers;
 pub mod testing;
+mod wanted;
 
 use std::future::Future;
 use std::net::SocketAddr;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::time::Instant;
 
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::watch;
 
-pub use activity::{Activity, Request, RequestId, Timeouts};
+pub use activity::{Activity, MIN_BYTES_PER_SECOND, Request, RequestId, Timeouts};
 pub use guarded::guarded;
 pub use host::names_this_machine;
 pub use logins::{Attempt, Guessing, LoginGate, Logins};
+pub use strangers::{http_refusal, nosql_refusal, speaks_http, speaks_nosql};
+pub use wanted::{Gone, Wanted};
 
 /// One protocol, as the server sees it. Adding a front end is its crate and one row in the server's
 /// table.
@@ -50,6 +55,8 @@ pub struct Connection {
     pub id: u64,
     /// Whether the bytes travel under TLS.
     pub tls: bool,
+    /// Everything that listens in this process, for clients that came to the wrong port.
+    pub listeners: Arc<[Listener]>,
     /// Tells when to finish the current request and close.
     pub shutdown: Shutdown,
 }

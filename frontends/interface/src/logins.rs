@@ -200,7 +200,7 @@ impl Log {
         if missed == 0 {
             warn!(protocol, ?user, %peer, "login failed");
         } else {
-            warn!(protocol, ?user, %peer, missed, "login failed, as others did meanwhile");
+            warn!(protocol, ?user, %peer, missed, "login failed; further failures were not logged");
         }
     }
 }

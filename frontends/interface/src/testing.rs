@@ -1,4 +1,4 @@
-//! A connection without a server, for the tests of front ends.
+//! A connection without a server, for the tests of front ends, and what their fuzzer calls.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
@@ -6,7 +6,17 @@ use std::time::Duration;
 
 use tokio::sync::watch;
 
-use crate::{Activity, Connection, LoginGate, Shutdown, Stream, Timeouts};
+use crate::{Activity, Connection, Listener, LoginGate, Shutdown, Stream, Timeouts};
+
+/// A decoder or parser as the fuzzer calls it: whatever the bytes are, it must not panic, and what
+/// it reads must be written and read again as the same.
+#[derive(Clone, Copy, Debug)]
+pub struct Target {
+    /// Its name, and that of its corpus.
+    pub name: &'static str,
+    /// Reads an input and checks what came of it.
+    pub run: fn(&[u8]),
+}
 
 const TIMEOUTS: Timeouts = Timeouts {
     idle: None,
@@ -34,6 +44,11 @@ pub fn connection(stream: impl Stream + 'static, stopping: watch::Receiver<bool>
         peer,
         id: 1,
         tls: false,
+        listeners: Arc::new([Listener {
+            name: "test",
+            address: peer,
+            tls: false,
+        }]),
         shutdown: Shutdown::new(stopping),
     }
 }

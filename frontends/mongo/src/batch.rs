@@ -3,8 +3,11 @@
 
 use bson::spec::ElementType;
 use bson::{Document, RawDocumentBuf, Timestamp};
+use tessera_core::deadline::{self, Interruption};
+use tessera_core::memory_budget::{Grant, Purpose};
 use tessera_mongo_language::error::{Code, Error, Result};
 
+use crate::session::GUARANTEED_REPLY;
 use crate::snapshot::At;
 
 /// The most bytes of documents in one batch; the first document always fits.
@@ -14,9 +17,14 @@ pub(crate) const FIRST_BATCH: usize = 101;
 
 /// The type and the name of an element of an array, at most.
 const ELEMENT_BYTES: usize = 24;
+/// What a reply has before its documents.
+const HEAD_BYTES: usize = 32;
 /// What a reply has besides documents, what completes it and the longest name of a collection
 /// included.
 const FRAME_BYTES: usize = 640;
+
+/// A reply is there twice while it is put into its message.
+pub(crate) const REPLY_COPIES: usize = 2;
 
 /// The reply of a cursor that is being written: `{ cursor: { firstBatch: […], id, ns } }`.
 #[derive(Debug)]
@@ -29,6 +37,10 @@ pub(crate) struct Batch {
     bytes: usize,
     /// The time of the moment that was read, if the client may read it again.
     at: Option<Timestamp>,
+    /// What the reply takes, as it is made and as it is sent.
+    grant: Grant,
+    /// Of a change stream: what it may be resumed behind.
+    resume_behind: Option<Vec<u8>>,
 }
 
 /// Whether it is the first reply of a cursor or a later one.
@@ -49,7 +61,7 @@ impl Batch {
             Turn::First => b"firstBatch\0",
             Turn::Next => b"nextBatch\0",
         };
-        let mut frame = Frame::begin(bytes + ELEMENT_BYTES + FRAME_BYTES);
+        let mut frame = Frame::begin(HEAD_BYTES + bytes + ELEMENT_BYTES + FRAME_BYTES);
         frame.element(ElementType::EmbeddedDocument, b"cursor\0");
         let cursor = frame.open();
         frame.element(ElementType::Array, name);
@@ -61,7 +73,15 @@ impl Batch {
             count: 0,
             bytes: 0,
             at: None,
+            grant: Grant::new(Purpose::Replies, GUARANTEED_REPLY),
+            resume_behind: None,
         }
+    }
+
+    /// Tells the client behind which token a change stream may be resumed.
+    pub(crate) fn resume_behind(&mut self, token: &Document) -> Result<()> {
+        self.resume_behind = Some(encode(token)?);
+        Ok(())
     }
 
     /// Tells the client which moment was read.
@@ -74,9 +94,25 @@ impl Batch {
         self.count
     }
 
-    /// Whether a document of so many bytes may still be added.
-    pub(crate) fn has_room(&self, bytes: usize) -> bool {
-        self.count == 0 || self.bytes + bytes <= MAX_BATCH_BYTES
+    /// Whether a document of so many bytes may still be added. Where memory is short, batches are.
+    pub(crate) fn has_room(&mut self, bytes: usize) -> Result<bool> {
+        let total = self.bytes + bytes;
+        if self.count > 0 && total > MAX_BATCH_BYTES {
+            return Ok(false);
+        }
+        match deadline::cover(&mut self.grant, REPLY_COPIES * (total + FRAME_BYTES)) {
+            Ok(()) => Ok(true),
+            Err(_) if self.count > 0 => Ok(false),
+            Err(refused) => Err(Interruption::Memory(refused).into()),
+        }
+    }
+
+    /// Makes room for so many documents of so many bytes, so that what is there already need not
+    /// move time and again while they are added.
+    pub(crate) fn expect(&mut self, documents: usize, bytes: usize) {
+        let bytes = bytes.min(MAX_BATCH_BYTES.saturating_sub(self.bytes));
+        let elements = documents.saturating_mul(ELEMENT_BYTES);
+        self.frame.bytes.reserve(bytes + elements + FRAME_BYTES);
     }
 
     /// Adds a document that is BSON already.
@@ -95,6 +131,9 @@ impl Batch {
     /// The whole reply.
     pub(crate) fn reply(self, id: i64, namespace: &str) -> Result<RawDocumentBuf> {
         let mut frame = self.frame;
+        if self.grant.covered() > GUARANTEED_REPLY as usize {
+            deadline::leave_to_answer(self.grant);
+        }
         frame.close(self.documents)?;
         frame.element(ElementType::Int64, b"id\0");
         frame.bytes.extend_from_slice(&id.to_le_bytes());
@@ -103,6 +142,10 @@ impl Batch {
         frame.bytes.extend_from_slice(&length.to_le_bytes());
         frame.bytes.extend_from_slice(namespace.as_bytes());
         frame.bytes.push(0);
+        if let Some(token) = self.resume_behind {
+            frame.element(ElementType::EmbeddedDocument, b"postBatchResumeToken\0");
+            frame.bytes.extend_from_slice(&token);
+        }
         if let Some(at) = self.at {
             frame.element(ElementType::Timestamp, b"atClusterTime\0");
             frame.bytes.extend_from_slice(&at.increment.to_le_bytes());
@@ -175,6 +218,8 @@ fn push_decimal(out: &mut Vec<u8>, number: usize) {
 #[cfg(test)]
 mod tests {
     use bson::doc;
+    use tessera_core::deadline::Deadline;
+    use tessera_core::memory_budget::MemoryBudget;
 
     use super::*;
 
@@ -197,8 +242,28 @@ mod tests {
     #[test]
     fn a_batch_is_bounded_but_never_empty() {
         let mut batch = Batch::new(Turn::First);
-        assert!(batch.has_room(MAX_BATCH_BYTES + 1));
+        assert!(batch.has_room(MAX_BATCH_BYTES + 1).unwrap());
         batch.push_raw(&vec![0; MAX_BATCH_BYTES]);
-        assert!(!batch.has_room(1));
+        assert!(!batch.has_room(1).unwrap());
+    }
+
+    #[tokio::test]
+    async fn batches_are_shorter_where_memory_is_short() {
+        let budget = MemoryBudget::new(16 << 20, 0);
+        let made = Deadline::new(None, None).within(budget.clone());
+        let made = made.run_for_answer(async {
+            let mut batch = Batch::new(Turn::First);
+            while batch.has_room(1 << 20)? {
+                batch.push_raw(&vec![0; 1 << 20]);
+            }
+            let count = batch.len();
+            batch.reply(0, "d.c")?;
+            Ok::<_, Error>(count)
+        });
+        let (count, grant) = made.await;
+        assert!((3..=6).contains(&count.unwrap()));
+        let guaranteed = usize::try_from(GUARANTEED_REPLY).unwrap();
+        assert!(grant.unwrap().covered() <= budget.used() + guaranteed);
+        assert_eq!(budget.used(), 0);
     }
 }

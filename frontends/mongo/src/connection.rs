@@ -6,26 +6,39 @@
 use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI32, Ordering};
+use std::time::Duration;
 
 use bson::RawDocument;
 use bytes::Bytes;
-use tessera_frontend::{Activity, Connection, Shutdown};
+use tessera_core::deadline;
+use tessera_core::memory_budget::{Grant, OutOfMemory, Purpose};
+use tessera_frontend::{Activity, Connection, Listener, Shutdown, http_refusal};
 use tessera_mongo_language::error::Code;
 use tracing::debug;
 
 use crate::dispatch::{self, Answer, Incoming};
 use crate::failure::Failure;
-use crate::line::{Ended, Line};
+use crate::labels;
+use crate::line::{Arrived, Ended, Line, READ_BYTES};
 use crate::reply;
 use crate::service::Service;
-use crate::session::{Link, Session};
+use crate::session::{GUARANTEED_REPLY, Link, Session};
 use crate::wire::compression::{self, Compressor};
 use crate::wire::header::{Header, op_code};
 use crate::wire::message::{self, Flags};
 use crate::wire::{Malformed, query};
 
 /// A larger output buffer is not kept for the next reply.
-const KEPT_OUTPUT_BYTES: usize = 1 << 20;
+const KEPT_OUTPUT_BYTES: usize = GUARANTEED_REPLY as usize;
+
+/// What a request takes beyond this is asked for.
+const GUARANTEED: u32 = 16 << 10;
+
+/// How long a message waits for memory that others have, before it is refused.
+const LONGEST_WAIT: Duration = Duration::from_secs(10);
+
+/// How much longer a byte takes to be compressed than to be read.
+const COMPRESSION_WORK: usize = 8;
 
 /// Serves one connection until it ends.
 pub(crate) async fn serve(service: Arc<Service>, connection: Connection) {
@@ -35,6 +48,7 @@ pub(crate) async fn serve(service: Arc<Service>, connection: Connection) {
         gate,
         peer,
         id,
+        listeners,
         shutdown,
         ..
     } = connection;
@@ -52,8 +66,10 @@ pub(crate) async fn serve(service: Arc<Service>, connection: Connection) {
         session,
         line,
         activity,
+        listeners,
         shutdown,
         output: Vec::new(),
+        body: Grant::new(Purpose::Requests, GUARANTEED),
     };
     let ended = connection.run().await;
     debug!(why = ended.0, "connection ends");
@@ -64,8 +80,11 @@ struct Served {
     session: Session,
     line: Arc<Line>,
     activity: Activity,
+    listeners: Arc<[Listener]>,
     shutdown: Shutdown,
     output: Vec<u8>,
+    /// What the message takes that is being read or answered.
+    body: Grant,
 }
 
 impl Served {
@@ -74,18 +93,34 @@ impl Served {
         let mut shutdown = self.shutdown.clone();
         let mut stopping = pin!(shutdown.requested());
         loop {
-            let packet = tokio::select! {
+            let arrived = tokio::select! {
                 biased;
                 () = &mut stopping => return Ended("the server is stopping"),
-                packet = self.line.packet() => packet,
+                arrived = self.line.packet(READ_BYTES) => arrived,
+            };
+            let packet = match arrived {
+                Ok(Arrived::Whole(header, packet)) => Ok(Some((header, packet))),
+                Ok(Arrived::Large(header)) => Box::pin(self.large_packet(header)).await,
+                Err(ended) => Err(ended),
             };
             let (header, packet) = match packet {
-                Ok(packet) => packet,
-                Err(ended) => return ended,
+                Ok(Some(packet)) => packet,
+                // It was refused, and the next may be answered.
+                Ok(None) => match self.send().await {
+                    Ok(()) => continue,
+                    Err(ended) => return ended,
+                },
+                Err(ended) => {
+                    let _told = self.send().await.is_ok();
+                    return self.refuse_http().await.unwrap_or(ended);
+                }
             };
             let running = self.activity.begin();
             let answered = self.answer(header, packet).await;
             drop(running);
+            self.body.shrink(0);
+            // What was answered lies in the output alone by now.
+            self.session.answer.shrink(self.output.len());
             if let Err(ended) = answered {
                 // What went wrong may be said; if it cannot be sent, there is no one to tell.
                 let _told = self.send().await.is_ok();
@@ -97,13 +132,77 @@ impl Served {
         }
     }
 
+    /// Reads a packet that needs a grant of memory; none if it was refused.
+    async fn large_packet(&mut self, header: Header) -> Result<Option<(Header, Bytes)>, Ended> {
+        self.check_before_login(header, header.length)?;
+        // While memory is waited for the client owes nothing.
+        let waiting = self.activity.begin();
+        let covered = self.cover(header.length).await;
+        drop(waiting);
+        // From here on it owes the rest, and may not be as silent as between two requests.
+        self.activity.received(0);
+        if let Err(refused) = covered {
+            self.line.skip(header).await?;
+            self.refuse_for_memory(header, &refused);
+            return Ok(None);
+        }
+        match self.line.packet(header.length).await? {
+            Arrived::Whole(header, packet) => Ok(Some((header, packet))),
+            Arrived::Large(_) => Err(Ended("a message has become longer")),
+        }
+    }
+
+    /// Whoever has not logged in where everyone must has nothing large to say.
+    fn check_before_login(&mut self, header: Header, length: usize) -> Result<(), Ended> {
+        if length <= READ_BYTES || self.session.may(|_| true) {
+            return Ok(());
+        }
+        let message = "a message before the login may have at most 16384 bytes";
+        Err(self.refuse(header, &Malformed::protocol(message)))
+    }
+
+    async fn cover(&mut self, bytes: usize) -> Result<(), OutOfMemory> {
+        let mut shutdown = self.shutdown.clone();
+        let memory = self.service.store.memory();
+        tokio::select! {
+            covered = self.body.wait_to_cover(memory, bytes, LONGEST_WAIT) => covered,
+            // What is not there yet is refused, and the connection ends with the next packet.
+            () = shutdown.requested() => self.body.cover_exactly(memory, bytes),
+        }
+    }
+
+    fn refuse_for_memory(&mut self, header: Header, refused: &OutOfMemory) {
+        let failure = labels::of_shortage(refused, self.session.understands_overload);
+        match header.op_code {
+            op_code::QUERY => self.put_query_failure(header, &failure),
+            _ => self.put_failure(header, &failure),
+        }
+    }
+
+    /// Tells a client that speaks HTTP where it is. None: it does not.
+    async fn refuse_http(&self) -> Option<Ended> {
+        if !self.line.speaks_http() {
+            return None;
+        }
+        let refusal = http_refusal("MongoDB", &self.listeners);
+        // If it cannot be sent, there is no one to tell.
+        let _told = self.line.send(&refusal).await.is_ok();
+        Some(Ended("the client speaks HTTP"))
+    }
+
     /// Answers one packet into the output.
     async fn answer(&mut self, header: Header, packet: Bytes) -> Result<(), Ended> {
         if header.op_code != op_code::COMPRESSED {
             return self.answer_plain(header, packet, None).await;
         }
-        let (compressor, packet) =
-            compression::expand(&packet).map_err(|malformed| self.refuse(header, &malformed))?;
+        let expanded = compression::expanded_length(&packet).unwrap_or(0);
+        self.check_before_login(header, expanded)?;
+        if let Err(refused) = self.cover(packet.len().saturating_add(expanded)).await {
+            self.refuse_for_memory(header, &refused);
+            return Ok(());
+        }
+        let (compressor, packet) = deadline::apart(expanded, || compression::expand(&packet))
+            .map_err(|malformed| self.refuse(header, &malformed))?;
         if !self.session.compressors.contains(&compressor) {
             let malformed = Malformed::protocol("a message is compressed in a way not agreed on");
             return Err(self.refuse(header, &malformed));
@@ -141,7 +240,8 @@ impl Served {
         packet: Bytes,
         compressor: Option<Compressor>,
     ) -> Result<(), Ended> {
-        let message = match message::decode(&packet) {
+        let decoded = deadline::apart(packet.len(), || message::decode(&packet));
+        let message = match decoded {
             Ok(message) => message,
             Err(malformed) => return Err(self.refuse(header, &malformed)),
         };
@@ -155,7 +255,7 @@ impl Served {
             exhaust: flags.exhaust_allowed,
         };
         let mut responds_to = header.request_id;
-        let mut incoming = incoming.parse();
+        let mut incoming = deadline::apart(packet.len(), || incoming.parse());
         loop {
             let answer = dispatch::answer(&self.service, &mut self.session, &mut incoming).await;
             let (reply, more) = match answer {
@@ -176,7 +276,11 @@ impl Served {
             let start = self.output.len();
             message::encode(&mut self.output, (id, responds_to), reply_flags, &reply);
             if let Some(compressor) = compressor {
-                compression::compress(&mut self.output, start, compressor);
+                let length = self.output.len() - start;
+                let output = &mut self.output;
+                deadline::apart(length * COMPRESSION_WORK, || {
+                    compression::compress(output, start, compressor);
+                });
             }
             if !more {
                 return Ok(());
@@ -222,11 +326,15 @@ impl Served {
 
     fn refuse(&mut self, header: Header, malformed: &Malformed) -> Ended {
         let failure = Failure::new(malformed.code, malformed.message);
-        if let Some(reply) = reply::encode_failure(&failure) {
+        self.put_failure(header, &failure);
+        Ended(malformed.message)
+    }
+
+    fn put_failure(&mut self, header: Header, failure: &Failure) {
+        if let Some(reply) = reply::encode_failure(failure) {
             let ids = (next_id(), header.request_id);
             message::encode(&mut self.output, ids, Flags::default(), &reply);
         }
-        Ended(malformed.message)
     }
 
     fn refuse_query(&mut self, header: Header, malformed: &Malformed) -> Ended {
@@ -253,6 +361,7 @@ impl Served {
             self.output = Vec::new();
         }
         self.output.clear();
+        self.session.answer.shrink(0);
         Ok(())
     }
 }

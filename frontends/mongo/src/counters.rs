@@ -1,4 +1,4 @@
-//! How often each command ran and failed, and what came and went: for `serverStatus`.
+//! Counts of commands, failures and traffic, for `serverStatus`.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};

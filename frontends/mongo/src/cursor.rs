@@ -9,12 +9,14 @@ use dashmap::DashMap;
 use rand::Rng as _;
 use tessera_core::Transaction;
 use tessera_core::engine::BoxFuture;
+use tessera_core::memory_budget::{Grant, MemoryBudget, Purpose};
 use tessera_mongo_language::error::Code;
 
 use crate::batch::Batch;
 use crate::data::Data;
 use crate::failure::{Failure, Result};
 use crate::logical::{Owner, SessionKey};
+use crate::request::Request;
 use crate::snapshot::At;
 
 /// How long a cursor waits for its client, in milliseconds, unless a client sets it.
@@ -23,6 +25,11 @@ const IDLE_MS: u64 = 10 * 60 * 1_000;
 const MAX_OPEN: usize = 100_000;
 /// Every so many new cursors those that nobody asked for are looked for.
 const SWEEP_EVERY: u64 = 64;
+
+/// What a cursor takes, whatever it reads.
+const ENTRY_BYTES: usize = 4 << 10;
+/// What a request takes when it is parsed, times its length.
+const PARSED: usize = 16;
 
 /// The rows of a query that are still to come.
 pub(crate) trait Rows: Send {
@@ -35,6 +42,11 @@ pub(crate) trait Rows: Send {
         batch: &'a mut Batch,
         max: usize,
     ) -> BoxFuture<'a, Result<bool>>;
+
+    /// Waits until there may be more to read; none where that is a write to a capped collection.
+    fn wait(&mut self, _until: tokio::time::Instant) -> Option<BoxFuture<'_, ()>> {
+        None
+    }
 }
 
 /// A query between two batches.
@@ -52,23 +64,28 @@ pub(crate) struct Cursor {
     pub(crate) at: Option<At>,
 }
 
-/// How a cursor behaves at the end of a capped collection: it stays open.
+/// How a cursor behaves at the end of what there is: it stays open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Tail {
     /// Whether a reply waits for something to come.
     pub(crate) waits: bool,
+    /// Whether it may come to an end, as a change stream does, or begins again where it was.
+    pub(crate) ends: bool,
 }
 
 /// All open cursors.
 pub(crate) struct Cursors {
+    memory: MemoryBudget,
     open: DashMap<i64, Entry>,
     opened: AtomicU64,
     idle_ms: AtomicU64,
 }
 
-impl Default for Cursors {
-    fn default() -> Self {
+impl Cursors {
+    /// None yet, of which each takes a part of this memory.
+    pub(crate) fn new(memory: MemoryBudget) -> Self {
         Self {
+            memory,
             open: DashMap::new(),
             opened: AtomicU64::new(0),
             idle_ms: AtomicU64::new(IDLE_MS),
@@ -77,6 +94,8 @@ impl Default for Cursors {
 }
 
 struct Entry {
+    /// What it takes, but for what its rows say themselves.
+    _grant: Grant,
     namespace: String,
     owner: Owner,
     session: Option<SessionKey>,
@@ -88,8 +107,8 @@ struct Entry {
 }
 
 impl Cursors {
-    /// Keeps a cursor, and gives it a number.
-    pub(crate) fn keep(&self, cursor: Cursor) -> Result<i64> {
+    /// Keeps a cursor, and gives it a number. What it asks is kept with it.
+    pub(crate) fn keep(&self, cursor: Cursor, request: &Request<'_>) -> Result<i64> {
         if self
             .opened
             .fetch_add(1, Ordering::Relaxed)
@@ -101,7 +120,10 @@ impl Cursors {
             let message = format!("there are {MAX_OPEN} open cursors already");
             return Err(Failure::new(Code::EXCEEDED_MEMORY_LIMIT, message));
         }
+        let bytes = ENTRY_BYTES + PARSED * request.body.as_bytes().len();
+        let grant = self.memory.grant(Purpose::Cursors, bytes);
         let mut entry = Some(Entry {
+            _grant: grant.map_err(tessera_core::Error::from)?,
             namespace: cursor.namespace.clone(),
             owner: cursor.owner,
             session: cursor.session,

@@ -50,7 +50,7 @@ impl Data {
     pub(crate) fn new(store: Store) -> Self {
         let shared = Shared {
             collections: Collections::default(),
-            cursors: Cursors::default(),
+            cursors: Cursors::new(store.memory().clone()),
             transactions: Transactions::default(),
             snapshots: Snapshots::default(),
             capped_writes: CappedWrites::default(),

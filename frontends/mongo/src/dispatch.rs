@@ -7,15 +7,16 @@ use std::time::Instant;
 
 use bson::{Document, RawDocument, RawDocumentBuf};
 use bytes::Bytes;
-use tessera_core::deadline::Deadline;
+use tessera_core::deadline::{self, Deadline};
 use tessera_core::engine::BoxFuture;
 use tessera_mongo_language::error::Code;
 use tracing::debug;
 
 use crate::access;
+use crate::batch::REPLY_COPIES;
 use crate::cluster_time::complete;
 use crate::command::Command;
-use crate::commands;
+use crate::commands::{self, hello};
 use crate::counters;
 use crate::fail_point::Effect;
 use crate::failure::{Failure, Result};
@@ -26,6 +27,9 @@ use crate::request::{Request, Sequence};
 use crate::rules;
 use crate::service::Service;
 use crate::session::{LastCommand, Session};
+
+/// How many bytes of a command are read in a step.
+const BYTES_IN_STEP: usize = 32;
 
 /// A message whose bytes are checked.
 pub(crate) struct Incoming<'a> {
@@ -85,6 +89,7 @@ pub(crate) async fn answer(
     service.counters.requests.fetch_add(1, Ordering::Relaxed);
     counters::add(&service.counters.bytes_in, asked.packet.len());
     session.more_to_come = false;
+    session.answer.shrink(0);
     if let Ok(request) = &mut asked.request {
         request.generic.owner = session.login.owner();
     }
@@ -116,6 +121,7 @@ pub(crate) async fn answer(
         took,
     });
     let reply = finished(service, session, (command, request), effect, outcome);
+    let reply = within_memory(service, session, reply);
     counters::add(&service.counters.bytes_out, reply.as_bytes().len());
     if asked.exhaust && session.more_to_come {
         return Answer::MoreToCome(reply);
@@ -166,6 +172,7 @@ async fn run(
     (packet, began): (&Bytes, Instant),
 ) -> Result<Reply> {
     rules::check(command, request)?;
+    hello::check_length(command, request, packet)?;
     access::check(service, session, (command, request)).await?;
     // Who has not logged in where everybody must has no sessions.
     let has_sessions = session.may(|_| true);
@@ -195,37 +202,56 @@ async fn run(
         "commitTransaction" => 0,
         _ => capped_writes.noted(),
     };
-    let deadline = Deadline::new(limit, Some(Arc::clone(&session.wanted)));
-    let outcome = {
-        let running = deadline.run(async {
+    let deadline = Deadline::new(limit, Some(Arc::clone(&session.wanted))).named(command.name);
+    let deadline = deadline.within(service.store.memory().clone());
+    let (outcome, answer) = {
+        let running = deadline.run_for_answer(async {
             // Ending sessions takes a write concern, so that it need not be answered, and writes
             // nothing.
             if command.takes_write_concern && command.name != "endSessions" {
                 service.write_lock.passed().await;
             }
+            deadline::step(packet.len() / BYTES_IN_STEP)?;
             guarded((command.run)(service, session, request)).await
         });
         tokio::select! {
             biased;
             outcome = running => outcome,
             () = place.killed() => {
-                Err(Failure::new(Code::INTERRUPTED, "operation was interrupted"))
+                (Err(Failure::new(Code::INTERRUPTED, "operation was interrupted")), None)
             }
             () = after(limit) => {
-                Err(Failure::new(Code::MAX_TIME_MS_EXPIRED, "operation exceeded time limit"))
+                let message = "operation exceeded time limit";
+                (Err(Failure::new(Code::MAX_TIME_MS_EXPIRED, message)), None)
             }
         }
     };
+    if let Some(answer) = answer {
+        session.answer = answer;
+    }
     place.end();
     capped_writes.tell(noted);
     outcome
+}
+
+/// The reply, if there is memory for it where it is made and where it is sent.
+fn within_memory(
+    service: &Service,
+    session: &mut Session,
+    reply: RawDocumentBuf,
+) -> RawDocumentBuf {
+    let bytes = REPLY_COPIES * reply.as_bytes().len();
+    match session.answer.cover(service.store.memory(), bytes) {
+        Ok(()) => reply,
+        Err(refused) => failed(service, &tessera_core::Error::from(refused).into()),
+    }
 }
 
 /// Runs a command so that a mistake in it costs one answer and not the connection.
 async fn guarded(mut command: BoxFuture<'_, Result<Reply>>) -> Result<Reply> {
     let outcome = tessera_frontend::guarded(command.as_mut()).await;
     outcome.unwrap_or_else(|| {
-        let message = "the command failed by a mistake of the server, which has logged it";
+        let message = "internal server error; see the server log";
         Err(Failure::new(Code::INTERNAL_ERROR, message))
     })
 }

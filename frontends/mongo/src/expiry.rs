@@ -1,5 +1,5 @@
-//! Indexes by whose dates documents go: a round every minute removes those whose time has come, by
-//! the index itself, so that a change of the index counts at once.
+//! TTL indexes: a round every minute removes expired documents, by the index itself, so that a
+//! change of the index counts at once.
 
 pub(crate) mod walk;
 
@@ -10,6 +10,7 @@ use std::time::Duration;
 use bson::{Bson, DateTime};
 use bytes::Bytes;
 use tessera_core::Error as CoreError;
+use tessera_core::continuation::Continuation;
 use tessera_core::definition::{Definition, IndexState};
 use tessera_core::key::IndexId;
 use tessera_core::locator::Locator;
@@ -97,70 +98,124 @@ async fn remove_from(data: &Data, namespace: &Namespace) -> Result<u64> {
     for rule in walk::rules(&target.collection) {
         removed += rule.apply(data, &target).await?;
     }
-    for (spec, id, seconds) in expiring {
-        loop {
-            let step = Step {
-                namespace: namespace.clone(),
-                spec: Arc::clone(&spec),
-                index: id,
-                seconds,
-            };
-            let count = step.run(data).await?;
-            removed += count;
-            if count == 0 {
-                break;
-            }
-        }
+    for (spec, index, seconds) in expiring {
+        let removal = Removal {
+            namespace: namespace.clone(),
+            spec,
+            index,
+            seconds,
+        };
+        removed += Arc::new(removal).run(data).await?;
     }
     Ok(removed)
 }
 
-/// One transaction of the removal.
-struct Step {
+/// What one index says of one collection.
+struct Removal {
     namespace: Namespace,
     spec: Arc<IndexSpec>,
     index: IndexId,
     seconds: i64,
 }
 
-impl Step {
-    async fn run(self, data: &Data) -> Result<u64> {
-        let step = Arc::new(self);
-        let handle = data.clone();
+impl Removal {
+    /// Goes through the index page by page. What cannot be removed stays and is passed by.
+    async fn run(self: Arc<Self>, data: &Data) -> Result<u64> {
+        let mut request = PageRequest {
+            max_items: STEP,
+            ..PageRequest::default()
+        };
+        let mut removed = 0;
+        loop {
+            let (found, next) = self.found(data, &request).await?;
+            removed += self.remove_found(data, &found).await;
+            match next {
+                Some(_) => request.continuation = next,
+                None => return Ok(removed),
+            }
+        }
+    }
+
+    /// The next documents whose time may have come, and where to go on.
+    async fn found(
+        &self,
+        data: &Data,
+        request: &PageRequest,
+    ) -> Result<(Vec<Locator>, Option<Continuation>)> {
+        let mut transaction = data.store.begin().await?;
+        let target = Target::find(data, &mut transaction, &self.namespace).await?;
+        let Some(target) = target else {
+            return Ok((Vec::new(), None));
+        };
+        let span = self.span(self.before_ms(&transaction));
+        let container = &target.container;
+        let page = match transaction.scan_index(container, &span, request).await {
+            // The index or the whole collection is another one by now.
+            Err(CoreError::NotFound(_) | CoreError::InvalidContinuation(_)) => {
+                return Ok((Vec::new(), None));
+            }
+            page => page?,
+        };
+        let mut locators: Vec<Locator> = page.hits.into_iter().map(|hit| hit.locator).collect();
+        locators.sort();
+        locators.dedup();
+        Ok((locators, page.continuation))
+    }
+
+    /// Removes them together, or one by one where one stands in the way of the others.
+    async fn remove_found(self: &Arc<Self>, data: &Data, found: &[Locator]) -> u64 {
+        if found.is_empty() {
+            return 0;
+        }
+        if let Ok(removed) = self.remove_together(data, found).await {
+            return removed;
+        }
+        let mut removed = 0;
+        for locator in found {
+            let alone = std::slice::from_ref(locator);
+            match self.remove_together(data, alone).await {
+                Ok(count) => removed += count,
+                Err(failure) => {
+                    let (namespace, cause) = (&self.namespace, &failure.error.message);
+                    tracing::warn!(
+                        %namespace, ?locator, %cause,
+                        "a document that expired cannot be removed, and stays"
+                    );
+                }
+            }
+        }
+        removed
+    }
+
+    async fn remove_together(self: &Arc<Self>, data: &Data, locators: &[Locator]) -> Result<u64> {
+        let asked = Arc::new((Arc::clone(self), data.clone(), locators.to_vec()));
         let outcome = data.store.run(&[], move |transaction| {
-            let (step, data) = (Arc::clone(&step), handle.clone());
-            Box::pin(async move { step.remove(&data, transaction).await })
+            let asked = Arc::clone(&asked);
+            Box::pin(async move {
+                let (removal, data, locators) = asked.as_ref();
+                removal.remove(data, transaction, locators).await
+            })
         });
         Ok(outcome.await?.value)
+    }
+
+    fn before_ms(&self, transaction: &tessera_core::Transaction) -> i64 {
+        let now_ms = i64::try_from(transaction.now_ms()).unwrap_or(i64::MAX);
+        now_ms.saturating_sub(self.seconds.saturating_mul(1_000))
     }
 
     async fn remove(
         &self,
         data: &Data,
         transaction: &mut tessera_core::Transaction,
+        locators: &[Locator],
     ) -> Result<u64> {
         let Some(target) = Target::find(data, transaction, &self.namespace).await? else {
             return Ok(0);
         };
-        let now_ms = i64::try_from(transaction.now_ms()).unwrap_or(i64::MAX);
-        let before_ms = now_ms.saturating_sub(self.seconds.saturating_mul(1_000));
-        let span = self.span(before_ms);
-        let request = PageRequest {
-            max_items: STEP,
-            ..PageRequest::default()
-        };
-        let page = match transaction
-            .scan_index(&target.container, &span, &request)
-            .await
-        {
-            Err(CoreError::NotFound(_)) => return Ok(0),
-            page => page?,
-        };
-        let mut locators: Vec<Locator> = page.hits.into_iter().map(|hit| hit.locator).collect();
-        locators.sort();
-        locators.dedup();
+        let before_ms = self.before_ms(transaction);
         let mut removed = 0;
-        for item in transaction.read_many(&target.container, &locators).await? {
+        for item in transaction.read_many(&target.container, locators).await? {
             let Some(item) = item else {
                 continue;
             };
@@ -213,4 +268,72 @@ fn expires_at(spec: &IndexSpec, document: &bson::Document) -> Option<i64> {
         _ => None,
     };
     dates.filter_map(date).min()
+}
+
+#[cfg(test)]
+mod tests {
+    use bson::doc;
+    use tessera_core::clock::Clock;
+    use tessera_core::engine::{KeyRange, Scan};
+    use tessera_core::key;
+    use tessera_core::write_set::WriteSet;
+
+    use super::*;
+    use crate::client::Client;
+
+    /// Makes every second stored document of a collection something that is none.
+    async fn poison(client: &Client, collection: &str, junk: &[u8]) -> usize {
+        let store = &client.service.data.store;
+        let name = Namespace::unchecked("test", collection).container;
+        let mut transaction = store.begin().await.unwrap();
+        let storage = transaction
+            .container(&name)
+            .await
+            .unwrap()
+            .definition
+            .storage;
+        let items: KeyRange = key::items(storage);
+        let snapshot = store.engine().snapshot().await.unwrap();
+        let page = snapshot.scan(&Scan::new(items)).await.unwrap();
+        let mut writes = WriteSet::default();
+        let chosen: Vec<_> = page.entries.into_iter().step_by(2).collect();
+        for (key, _) in &chosen {
+            writes.put(key.clone(), Bytes::copy_from_slice(junk));
+        }
+        snapshot.commit(writes).await.unwrap();
+        chosen.len()
+    }
+
+    #[tokio::test]
+    async fn documents_that_cannot_be_read_keep_none_from_going() {
+        let header = [0; 16];
+        let junks = [
+            vec![],
+            vec![1; 3],
+            vec![1; 15],
+            header.to_vec(),
+            [&header[..], b"\x05\0\0\0"].concat(),
+            [&header[..], b"\xff\xff\xff\xff\0"].concat(),
+            [&header[..], b"junk"].concat(),
+            [&header[..], b"\x0c\0\0\0\x10a\0\0\0\0\0"].concat(),
+            [&header[..], &[0xff; 40]].concat(),
+            [&header[..], b"\x08\0\0\0\x99a\0\0"].concat(),
+        ];
+        for junk in junks {
+            let clock = Clock::manual(1_700_000_000_000);
+            let mut client = Client::at(clock.clone()).await;
+            let index = doc! { "key": { "at": 1 }, "name": "at_1", "expireAfterSeconds": 1 };
+            let create = doc! { "createIndexes": "c", "indexes": [index] };
+            client.run("test", create).await;
+            // More than one step of them, with others of the collection among them.
+            let at = DateTime::from_millis(1_700_000_000_000);
+            let documents = (0..350).map(|number| doc! { "_id": number, "at": at });
+            client.insert("test", "c", documents.collect()).await;
+            let poisoned = poison(&client, "c", &junk).await;
+            clock.advance(5_000);
+            let removed = remove_expired(&client.service.data).await.unwrap();
+            assert_eq!(removed, 350 - poisoned as u64, "{junk:?}");
+            assert_eq!(remove_expired(&client.service.data).await.unwrap(), 0);
+        }
+    }
 }

@@ -127,6 +127,7 @@ impl From<tessera_core::Error> for Failure {
             Core::OutcomeUnknown => Code::NETWORK_TIMEOUT,
             Core::TooLarge { .. } | Core::PartitionFull { .. } => Code::BSON_OBJECT_TOO_LARGE,
             Core::InvalidContinuation(_) => Code::CURSOR_NOT_FOUND,
+            Core::HistoryLost(_) => Code::CHANGE_STREAM_HISTORY_LOST,
             Core::Throttled {
                 retry_after,
                 waited,
@@ -142,13 +143,15 @@ impl From<tessera_core::Error> for Failure {
                 failure.retry_after = Some(retry_after);
                 return failure;
             }
+            Core::OutOfMemory(_) => Code::EXCEEDED_MEMORY_LIMIT,
             // As mongos says of a shard: drivers try again, and do not take this server for one
             // that is going away.
             Core::Unavailable(_) => Code::HOST_UNREACHABLE,
             // Not as a server that lost its primacy: drivers would stop reading from it too.
             Core::ReadOnly(_) => Code::OUT_OF_DISK_SPACE,
+            Core::Interrupted(interruption) => return interruption.into(),
             Core::Corrupt(_) | Core::Internal(_) => {
-                tracing::error!(%message, "a command failed inside");
+                tracing::error!(%message, "internal error in a command");
                 Code::INTERNAL_ERROR
             }
         };
@@ -195,6 +198,7 @@ mod tests {
             (Core::OutcomeUnknown, 89),
             (Core::Unavailable("x".into()), 6),
             (Core::ReadOnly("x".into()), 14031),
+            (Core::HistoryLost("x"), 286),
             (Core::Internal("x".into()), 1),
             (
                 Core::Throttled {

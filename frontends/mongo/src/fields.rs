@@ -47,6 +47,8 @@ pub(crate) struct Field {
     required: bool,
     /// Whether a null is refused like any other wrong type.
     refuses_null: bool,
+    /// Why nothing but false is taken: it would be without effect.
+    refusal: Option<(Code, &'static str)>,
 }
 
 impl Field {
@@ -54,6 +56,14 @@ impl Field {
     pub(crate) const fn not_null(self) -> Self {
         Self {
             refuses_null: true,
+            ..self
+        }
+    }
+
+    /// The same field, which may only be false, 0 or left out.
+    pub(crate) const fn refused(self, code: i32, message: &'static str) -> Self {
+        Self {
+            refusal: Some((Code(code), message)),
             ..self
         }
     }
@@ -66,6 +76,7 @@ pub(crate) const fn optional(name: &'static str, kind: Kind) -> Field {
         kind,
         required: false,
         refuses_null: false,
+        refusal: None,
     }
 }
 
@@ -76,6 +87,7 @@ pub(crate) const fn required(name: &'static str, kind: Kind) -> Field {
         kind,
         required: true,
         refuses_null: false,
+        refusal: None,
     }
 }
 
@@ -153,6 +165,11 @@ impl<'a> Fields<'a> {
         }
         if place.replace(value).is_some() {
             return Err(duplicate(path, key).into());
+        }
+        if let Some((code, message)) = field.refusal
+            && truth(value) != Some(false)
+        {
+            return Err(Error::new(code, message).into());
         }
         Ok(true)
     }

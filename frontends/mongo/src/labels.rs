@@ -1,7 +1,8 @@
-//! The labels that tell drivers what they may do after an error.
+//! Error labels, by which drivers decide whether to retry.
 
 use std::time::Duration;
 
+use tessera_core::memory_budget::OutOfMemory;
 use tessera_mongo_language::error::Code;
 
 use crate::failure::{Failure, REQUEST_RATE_TOO_LARGE};
@@ -58,6 +59,18 @@ pub(crate) fn add(
         }
     }
     failure
+}
+
+/// The failure of a request that there is no memory for: it may come again where others have it.
+pub(crate) fn of_shortage(refused: &OutOfMemory, understands_overload: bool) -> Failure {
+    if !refused.is_passing() {
+        return Failure::new(Code::EXCEEDED_MEMORY_LIMIT, refused.to_string());
+    }
+    let failure = Failure::new(Code::ADMISSION_QUEUE_OVERFLOW, refused.to_string());
+    match understands_overload {
+        true => failure.labelled(OVERLOADED).labelled(RETRYABLE),
+        false => failure,
+    }
 }
 
 fn backoff(wait: Duration) -> i32 {

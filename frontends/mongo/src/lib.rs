@@ -1,14 +1,15 @@
 //! The MongoDB front end: mongosh and the drivers over their wire protocol.
 //!
 //! Bytes become a message (`wire`), a message a `request::Request`; the dispatcher finds its row in
-//! the table of commands, checks who asks and how, and runs it; a `reply::Reply` becomes bytes
-//! again. Only `connection` touches the socket.
+//! the table of commands, checks authorization and arguments, and runs it; a `reply::Reply` becomes
+//! bytes again. Only `connection` touches the socket.
 
 mod access;
 mod aggregate;
 mod auth;
 mod batch;
 mod capped_writes;
+mod change_stream;
 #[cfg(test)]
 mod client;
 mod cluster_time;
@@ -27,6 +28,7 @@ mod expiry;
 mod fail_point;
 mod failure;
 mod fields;
+pub mod fuzzing;
 mod index;
 mod labels;
 mod line;
@@ -76,13 +78,13 @@ pub struct Mongo {
 impl Mongo {
     /// A front end over `store`. Refuses users whose passwords cannot be used.
     pub fn new(store: Store, config: MongoConfig) -> Result<Self, String> {
-        let service = Service::new(store, config)?;
+        let service = Arc::new(Service::new(store, config)?);
         if let Ok(runtime) = tokio::runtime::Handle::try_current() {
             runtime.spawn(expiry::run(service.data.clone()));
+            let told = Arc::clone(&service);
+            runtime.spawn(async move { told.users.warn_of_damaged(&told.store).await });
         }
-        Ok(Self {
-            service: Arc::new(service),
-        })
+        Ok(Self { service })
     }
 }
 

@@ -38,7 +38,7 @@ impl ListRows {
             && let Some(document) = self.documents.front()
         {
             let encoded = encode(document)?;
-            if !batch.has_room(encoded.len()) {
+            if !batch.has_room(encoded.len())? {
                 break;
             }
             batch.push_raw(&encoded);
@@ -74,16 +74,19 @@ pub(crate) fn reply(
     let id = if done {
         0
     } else {
-        data.cursors.keep(Cursor {
-            namespace: namespace.to_owned(),
-            rows: Box::new(rows),
-            owner: request.generic.owner,
-            session: request.session(),
-            transaction: None,
-            never_expires: false,
-            tail: None,
-            at: None,
-        })?
+        data.cursors.keep(
+            Cursor {
+                namespace: namespace.to_owned(),
+                rows: Box::new(rows),
+                owner: request.generic.owner,
+                session: request.session(),
+                transaction: None,
+                never_expires: false,
+                tail: None,
+                at: None,
+            },
+            request,
+        )?
     };
     Ok(batch.reply(id, namespace)?.into())
 }

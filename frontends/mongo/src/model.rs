@@ -3,6 +3,7 @@
 use bson::{Bson, Document, RawBsonRef, RawDocument};
 use bytes::Bytes;
 use tessera_core::definition::{Definition, IndexDefinition};
+use tessera_core::feed::record::ChangeKind;
 use tessera_core::item::Item;
 use tessera_core::locator::Locator;
 use tessera_core::model::{IndexEntry, Model, ScalarRef, hexadecimal};
@@ -10,6 +11,7 @@ use tessera_core::{Error, Result};
 use tessera_mongo_language::error::{Code, Error as Refusal};
 use tessera_mongo_language::key_text;
 
+use crate::change_stream::payload;
 use crate::collection::{Collection, Collections};
 use crate::index::keys;
 
@@ -60,6 +62,19 @@ impl Model for MongoModel {
     fn check_definition(&self, definition: &Definition) -> Result<()> {
         let read = Collection::decode(&definition.schema);
         read.map(|_| ()).map_err(rejected)
+    }
+
+    fn change(
+        &self,
+        definition: &Definition,
+        kind: ChangeKind,
+        old: Option<&Item>,
+        new: Option<&Item>,
+    ) -> Result<Bytes> {
+        let collection = self.collections.of(definition).map_err(rejected)?;
+        let body = |item: Option<&'_ Item>| item.map(|item| item.body.clone());
+        let (old, new) = (body(old), body(new));
+        payload::of_change(&collection, kind, (old.as_deref(), new.as_deref()))
     }
 
     /// MongoDB has no such limit: a collection that is not sharded is one logical partition.
@@ -158,11 +173,13 @@ fn describe(
     Ok(())
 }
 
-fn decode(body: &[u8]) -> Result<Document> {
+/// A document from its bytes.
+pub(crate) fn decode(body: &[u8]) -> Result<Document> {
     Document::from_reader(body).map_err(|_| damaged())
 }
 
-fn damaged() -> Error {
+/// The error for a body that is no document.
+pub(crate) fn damaged() -> Error {
     Error::Corrupt("a document is not valid BSON".into())
 }
 

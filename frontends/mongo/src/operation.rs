@@ -1,4 +1,4 @@
-//! What runs right now, on which connection: for `currentOp` and `killOp`.
+//! Running operations and their connections, for `currentOp` and `killOp`.
 //!
 //! A connection runs one command at a time, so it has one place that its commands take in turn:
 //! noting a command allocates nothing.

@@ -13,6 +13,10 @@ use crate::request::Request;
 use crate::service::Service;
 use crate::sharding;
 
+/// The largest reply: clients take messages of 48,000,000 bytes, and a larger one ends their
+/// connection.
+const MAX_BYTES: usize = 47_900_000;
+
 /// The answer of a command that succeeded, without `ok`.
 #[derive(Clone, Debug)]
 pub(crate) enum Reply {
@@ -37,12 +41,21 @@ impl Reply {
         Ok(Self::Document(document))
     }
 
-    /// The document as bytes.
+    /// The document as bytes. One that no client would take is a failure.
     pub(crate) fn encode(self) -> Result<RawDocumentBuf> {
-        match self {
-            Self::Document(document) => Ok(RawDocumentBuf::try_from(&document)?),
-            Self::Raw(document) => Ok(document),
+        let encoded = match self {
+            Self::Document(document) => RawDocumentBuf::try_from(&document)?,
+            Self::Raw(document) => document,
+        };
+        let size = encoded.as_bytes().len();
+        if size > MAX_BYTES {
+            let message = format!(
+                "The reply would have {size} bytes, of which clients take at most {MAX_BYTES}: ask \
+                 for less at once"
+            );
+            return Err(Failure::new(Code::BSON_OBJECT_TOO_LARGE, message));
         }
+        Ok(encoded)
     }
 }
 
@@ -169,6 +182,16 @@ mod tests {
     use tessera_mongo_language::error::Code;
 
     use super::*;
+
+    #[test]
+    fn no_reply_is_larger_than_clients_take() {
+        let of = |bytes: usize| Reply::from(doc! { "x": "y".repeat(bytes) });
+        assert!(of(17 << 20).encode().is_ok());
+        for bytes in [MAX_BYTES, 48_000_000, 70_000_000] {
+            let refused = of(bytes).encode().unwrap_err();
+            assert_eq!(refused.code(), Code::BSON_OBJECT_TOO_LARGE);
+        }
+    }
 
     #[test]
     fn a_failure_carries_code_name_fields_and_labels() {

@@ -132,6 +132,12 @@ impl<'a> Request<'a> {
         self.elements.iter().skip(1)
     }
 
+    /// The value of a field of the body.
+    pub(crate) fn field(&self, name: &str) -> Option<RawBsonRef<'a>> {
+        let found = self.elements.iter().find(|element| element.key == name)?;
+        Some(found.value)
+    }
+
     /// The collection that the command names as its own field.
     pub(crate) fn collection(&self) -> Result<&'a str> {
         let name = match self.argument() {
@@ -154,7 +160,7 @@ impl<'a> Request<'a> {
         if let Some(sequence) = self.sequences.iter().find(|sent| sent.name == field) {
             return Ok(Some(sequence.documents.clone()));
         }
-        let array = match self.body.get(field)? {
+        let array = match self.field(field) {
             None | Some(RawBsonRef::Null) => return Ok(None),
             Some(RawBsonRef::Array(array)) => array,
             Some(other) => {

@@ -1,4 +1,4 @@
-//! What holds for every command, whatever it does: the stable API, concerns, and how sessions and
+//! Rules for every command: the stable API, read and write concerns, and how sessions and
 //! transactions may be named.
 
 use tessera_mongo_language::error::Code;

@@ -1,4 +1,4 @@
-//! What the server knows of one connection: who is at its other end, and what they said so far.
+//! State of one connection: its authenticated users and what the client announced.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use bson::Document;
 use tessera_core::deadline::Watch;
+use tessera_core::memory_budget::{Grant, Purpose};
 use tessera_core::throughput::{Charge, Meter};
 use tessera_frontend::{LoginGate, Shutdown};
 
@@ -18,6 +19,9 @@ use crate::request::Request;
 use crate::service::Service;
 use crate::top::Row;
 use crate::wire::compression::Compressor;
+
+/// So much of an answer is part of what the connection is guaranteed.
+pub(crate) const GUARANTEED_REPLY: u32 = 32 << 10;
 
 /// What a session has of its connection.
 pub(crate) struct Link {
@@ -50,6 +54,8 @@ pub(crate) struct Session {
     pub(crate) wanted: Arc<dyn Watch>,
     /// Whether the running command wants to answer once more, of a client that allows that.
     pub(crate) more_to_come: bool,
+    /// What the answer takes that is being made or sent.
+    pub(crate) answer: Grant,
     /// What the command that runs has cost so far.
     charge: Charge,
     /// The command before.
@@ -94,6 +100,7 @@ impl Session {
             shutdown,
             wanted,
             more_to_come: false,
+            answer: Grant::new(Purpose::Replies, GUARANTEED_REPLY),
             charge: Charge::default(),
             last: None,
             last_namespace: None,

@@ -1,5 +1,5 @@
-//! Reads of one moment outside of transactions: the moments that clients may still ask for, each
-//! under the cluster time at which it was taken.
+//! Snapshot reads outside of transactions: the snapshots that clients may still read, each under
+//! the cluster time at which it was taken.
 //!
 //! A read that names no time gets the moment of now, and its answer tells under which time it can
 //! be asked for again. A time that nobody was told can be read only if nothing was written since,

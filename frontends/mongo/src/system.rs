@@ -1,5 +1,4 @@
-//! What the machine and this process are like, as far as the system tells. What it does not tell is
-//! left empty.
+//! Facts about the host and this process; what the operating system does not tell is left empty.
 
 use std::fs::read_to_string;
 

@@ -1,4 +1,4 @@
-//! What each namespace took: the counts that `top` answers.
+//! Time and count of operations by namespace, for `top`.
 //!
 //! A connection remembers the row of the namespace that it used last, so that most requests compare
 //! two names and add to two numbers.

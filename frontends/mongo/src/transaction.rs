@@ -18,6 +18,7 @@ use std::time::Duration;
 use dashmap::DashMap;
 use tessera_core::definition::{NewContainer, NewIndex};
 use tessera_core::engine::BoxFuture;
+use tessera_core::feed::record::Annotation;
 use tessera_core::locator::Locator;
 use tessera_core::name::ContainerName;
 use tessera_core::{Container, Error as CoreError, Transaction};
@@ -50,14 +51,14 @@ const MAX_FRESH_STARTS: u32 = 10;
 
 /// The transactions of all sessions.
 pub(crate) struct Transactions {
-    by_session: DashMap<SessionKey, Arc<Mutex<Slot>>>,
+    by_session: DashMap<SessionKey, Arc<Mutex<Slot>>, ahash::RandomState>,
     lifetime_seconds: AtomicU64,
 }
 
 impl Default for Transactions {
     fn default() -> Self {
         Self {
-            by_session: DashMap::new(),
+            by_session: DashMap::default(),
             lifetime_seconds: AtomicU64::new(LIFETIME_SECONDS),
         }
     }
@@ -155,7 +156,7 @@ impl Transactions {
             Some(at) => data.store.open_transaction_at(&at.moment, lifetime),
             None => data.store.open_transaction(lifetime).await?,
         };
-        *slot = Slot::open(number, transaction, timed);
+        *slot = Slot::open(number, annotated(transaction, numbered), timed);
         Ok(slot)
     }
 
@@ -261,6 +262,17 @@ impl Transactions {
         self.by_session
             .retain(|_, slot| slot.try_lock().map_or(true, |slot| slot.is_worth_keeping()));
     }
+}
+
+/// The transaction, whose changes are told with its session and number.
+fn annotated(mut transaction: Box<Transaction>, numbered: Numbered) -> Box<Transaction> {
+    let SessionKey { id, owner } = numbered.session;
+    transaction.annotate(Some(Annotation {
+        session: [&id.0[..], &owner.0[..]].concat().into(),
+        transaction: u64::try_from(numbered.number).ok(),
+        statement: 0,
+    }));
+    transaction
 }
 
 /// The session and number of a command of a transaction.

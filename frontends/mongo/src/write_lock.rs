@@ -1,5 +1,5 @@
-//! Holds writes back for who copies the data away: `fsync` locks, `fsyncUnlock` unlocks, and locks
-//! count.
+//! The write lock of `fsync` with `lock`, for copies of the data; `fsyncUnlock` releases it. Locks
+//! are counted.
 
 use std::sync::atomic::{AtomicI64, Ordering};
 

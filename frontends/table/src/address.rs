@@ -106,18 +106,23 @@ fn decode(text: &str) -> Result<Cow<'_, str>> {
     };
     let mut decoded = Vec::with_capacity(text.len());
     decoded.extend_from_slice(plain.as_bytes());
-    for part in encoded.split('%') {
-        match part.as_bytes() {
-            [high, low, plain @ ..]
+    // What stands behind a percent sign.
+    let mut rest = encoded.as_bytes();
+    loop {
+        match rest {
+            [high, low, behind @ ..]
                 if let (Some(high), Some(low)) = (hex_digit(*high), hex_digit(*low)) =>
             {
                 decoded.push(high << 4 | low);
-                decoded.extend_from_slice(plain);
+                rest = behind;
             }
-            other => {
-                decoded.push(b'%');
-                decoded.extend_from_slice(other);
-            }
+            _ => decoded.push(b'%'),
+        }
+        let mut parts = rest.splitn(2, |byte| *byte == b'%');
+        decoded.extend_from_slice(parts.next().unwrap_or_default());
+        match parts.next() {
+            Some(behind) => rest = behind,
+            None => break,
         }
     }
     String::from_utf8(decoded).map(Cow::Owned).map_err(|_| {

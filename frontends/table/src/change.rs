@@ -163,24 +163,20 @@ impl Change {
             }
             Kind::Update(update, properties, condition) => (*update, properties, condition),
         };
-        let stored = transaction.read(container, &locator).await?;
-        let stored = match (stored, condition) {
+        let entry = transaction.look(container, &locator).await?;
+        let body = match (entry.visible(), condition) {
             (None, Some(_)) => return Err(Code::ResourceNotFound.into()),
-            (None, None) => {
-                let new = NewItem::new(locator, entity::encode(properties));
-                return Ok(Some(transaction.upsert(container, new).await?));
-            }
+            (None, None) => entity::encode(properties),
             (Some(stored), condition) => {
-                condition.map_or(Ok(()), |condition| condition.check(&stored))?;
-                stored
+                condition.map_or(Ok(()), |condition| condition.check(stored))?;
+                match update {
+                    Update::Replace => entity::encode(properties),
+                    Update::Merge => self.merged(stored, properties, limits)?,
+                }
             }
-        };
-        let body = match update {
-            Update::Replace => entity::encode(properties),
-            Update::Merge => self.merged(&stored, properties, limits)?,
         };
         let new = NewItem::new(locator, body);
-        Ok(Some(transaction.replace(container, &stored, new).await?))
+        Ok(Some(transaction.put(container, &entry, new).await?))
     }
 
     /// The stored properties with the changed ones over them, which together may be too much.

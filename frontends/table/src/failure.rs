@@ -2,6 +2,7 @@
 //! one here, in one place.
 
 use tessera_core::Error;
+use tessera_core::deadline::Interruption;
 use tessera_core::error::StatementError;
 use tessera_core::limits::PARTITION_KEY;
 
@@ -58,12 +59,33 @@ impl From<Failure> for ServiceError {
     }
 }
 
+impl From<Interruption> for ServiceError {
+    fn from(interruption: Interruption) -> Self {
+        let code = match interruption {
+            Interruption::TimeLimit => Code::OperationTimedOut,
+            Interruption::Memory(_)
+            | Interruption::Cancelled
+            | Interruption::Shutdown
+            | Interruption::Crowded => Code::ServerBusy,
+        };
+        code.because(interruption)
+    }
+}
+
+impl From<Interruption> for Failure {
+    fn from(interruption: Interruption) -> Self {
+        Self::Refused(interruption.into())
+    }
+}
+
 impl From<Error> for ServiceError {
     fn from(error: Error) -> Self {
         let code = match &error {
             Error::NotFound(_) => return Code::TableNotFound.into(),
             Error::AlreadyExists(_) => return Code::EntityAlreadyExists.into(),
-            Error::Rejected(_) | Error::InvalidContinuation(_) => Code::InvalidInput,
+            Error::Rejected(_) | Error::InvalidContinuation(_) | Error::HistoryLost(_) => {
+                Code::InvalidInput
+            }
             Error::TooLarge {
                 what: PARTITION_KEY,
                 ..
@@ -76,7 +98,11 @@ impl From<Error> for ServiceError {
                 busy.retry_after_ms = u64::try_from(retry_after.as_millis()).ok();
                 return busy;
             }
-            Error::Conflict | Error::Unavailable(_) | Error::ReadOnly(_) => Code::ServerBusy,
+            Error::Interrupted(interruption) => return (*interruption).into(),
+            Error::Conflict
+            | Error::OutOfMemory(_)
+            | Error::Unavailable(_)
+            | Error::ReadOnly(_) => Code::ServerBusy,
             Error::DuplicateValue { .. } | Error::Corrupt(_) | Error::Internal(_) => {
                 tracing::error!(%error, "a request failed");
                 Code::InternalError

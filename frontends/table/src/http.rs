@@ -2,19 +2,27 @@
 //! becomes bytes. No body is kept of a request whose head does not allow it anything.
 
 use std::convert::Infallible;
+use std::future::Future;
 use std::net::IpAddr;
 use std::pin::pin;
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use http_body_util::{BodyExt as _, Full};
 use hyper::body::{Body as _, Incoming};
-use hyper::header::{EXPECT, HOST, HeaderMap, HeaderValue};
+use hyper::header::{AUTHORIZATION, CONTENT_TYPE, EXPECT, HOST, HeaderMap, HeaderValue};
+use hyper::rt::Executor;
 use hyper::service::service_fn;
-use hyper::{Method, Request, Response, Uri};
-use hyper_util::rt::{TokioExecutor, TokioIo};
+use hyper::{Method, Request, Response, StatusCode, Uri};
+use hyper_util::rt::TokioIo;
 use hyper_util::server::conn::auto;
-use tessera_frontend::{Activity, Connection, LoginGate, RequestId, guarded};
+use tessera_core::deadline::{Deadline, Watch, spawn};
+use tessera_core::memory_budget::{Grant, MemoryBudget, Purpose};
+use tessera_frontend::{
+    Activity, Connection, Listener, LoginGate, RequestId, Wanted, guarded, nosql_refusal,
+    speaks_nosql,
+};
 use tracing::{Instrument as _, debug, debug_span, warn};
 use uuid::Uuid;
 
@@ -29,12 +37,22 @@ const MAX_BODY_BYTES: usize = 4 << 20;
 /// So much of a larger body is still taken off the wire, unkept: a client that is busy sending does
 /// not see an answer before it is done. Whoever sends even more is cut off.
 const MAX_DISCARDED_BYTES: usize = 64 << 20;
+/// A body is there so many times: joined from its pieces, parsed, and as what is stored of it.
+const BODY_COPIES: usize = 4;
+/// So much of a body is part of what its connection is guaranteed.
+const GUARANTEED: u32 = 32 << 10;
+/// How long a body waits for memory that others have, before it is refused.
+const LONGEST_WAIT: Duration = Duration::from_secs(10);
 /// Head and read-ahead of one request: URLs with long filters and keys included.
 const MAX_BUFFER_BYTES: usize = 128 * 1024;
 /// The same for HTTP/2, which reads heads apart.
 const MAX_HEADER_BYTES: u32 = 128 * 1024;
 /// Requests that one HTTP/2 connection may have under way at once.
 const MAX_STREAMS: u32 = 128;
+/// For how long a request may compute, as in Azure.
+const TIMEOUT: Duration = Duration::from_secs(30);
+/// What the tasks of this front end are called.
+const TASKS: &str = "table";
 
 /// What every request of a connection shares.
 struct Peer {
@@ -43,6 +61,8 @@ struct Peer {
     gate: LoginGate,
     address: IpAddr,
     tls: bool,
+    wanted: Arc<dyn Watch>,
+    listeners: Arc<[Listener]>,
 }
 
 /// Serves one connection until it ends.
@@ -53,6 +73,7 @@ pub(crate) async fn serve(service: Arc<Service>, connection: Connection) {
         gate,
         peer,
         tls,
+        listeners,
         mut shutdown,
         ..
     } = connection;
@@ -62,12 +83,14 @@ pub(crate) async fn serve(service: Arc<Service>, connection: Connection) {
         gate,
         address: peer.ip().to_canonical(),
         tls,
+        wanted: Arc::new(Wanted(shutdown.clone())),
+        listeners,
     });
     let answer = service_fn(move |request| {
         let peer = Arc::clone(&peer);
         async move { Ok::<_, Infallible>(peer.answer(request).await) }
     });
-    let mut builder = auto::Builder::new(TokioExecutor::new());
+    let mut builder = auto::Builder::new(Streams);
     builder.http1().max_buf_size(MAX_BUFFER_BYTES);
     builder
         .http2()
@@ -86,22 +109,49 @@ pub(crate) async fn serve(service: Arc<Service>, connection: Connection) {
     }
 }
 
+/// Runs the streams of HTTP/2, each of which is a task of its own.
+#[derive(Clone, Copy)]
+struct Streams;
+
+impl<F> Executor<F> for Streams
+where
+    F: Future<Output: Send> + Send + 'static,
+{
+    fn execute(&self, stream: F) {
+        spawn(TASKS, stream);
+    }
+}
+
 impl Peer {
     async fn answer(&self, request: Request<Incoming>) -> Response<Full<Bytes>> {
+        if speaks_nosql(
+            request
+                .headers()
+                .get(AUTHORIZATION)
+                .map(HeaderValue::as_bytes),
+        ) {
+            return self.refuse_nosql();
+        }
         let (parts, body) = request.into_parts();
         let uri = parts.uri;
         let (head, resource) = self.head(parts.method, &uri, parts.headers);
         let admission = guarded(pin!(self.service.admit(&head, resource, &self.gate))).await;
         let admission = admission.unwrap_or_else(Admission::mistaken);
         let keep = admission.is_granted();
-        let body = read_body(&head.headers, body, keep).await;
+        let mut granted = Grant::new(Purpose::Requests, GUARANTEED);
+        let memory = self.service.store.memory();
+        let room = keep.then_some((memory, &mut granted));
+        let body = read_body(&head.headers, body, room).await;
         // The request has arrived: from here on the client waits for us.
         let running = self.activity.begin();
         let id = request_uuid(running.id());
         // At this level only: a span costs every request more than looking up its entity does.
         let span = debug_span!("request", id = %running.id());
         let reply = async {
-            let answered = guarded(pin!(self.service.answer(&head, admission, body, id))).await;
+            let operation = admission.operation();
+            let answer = self.service.answer(&head, admission, body, id);
+            let deadline = Deadline::patient(TIMEOUT, Some(Arc::clone(&self.wanted)));
+            let answered = deadline.named(operation).run(guarded(pin!(answer))).await;
             let reply = match answered {
                 Some(reply) => reply,
                 None => Box::pin(self.service.mistake(&head, id)).await,
@@ -116,6 +166,15 @@ impl Peer {
         let reply = reply.instrument(span).await;
         drop(running);
         reply.into_response()
+    }
+
+    /// Tells a client of Cosmos DB's NoSQL API, which this is not, where it is.
+    fn refuse_nosql(&self) -> Response<Full<Bytes>> {
+        let mut response = Response::new(Full::from(nosql_refusal(&self.listeners)));
+        *response.status_mut() = StatusCode::BAD_REQUEST;
+        let json = HeaderValue::from_static("application/json");
+        response.headers_mut().insert(CONTENT_TYPE, json);
+        response
     }
 
     /// What the request says, and what it is about. If that is nothing here, the head still says
@@ -162,7 +221,12 @@ impl Peer {
 
 /// Reads a body within the limit. What is not to be kept is only taken off the wire, if the client
 /// is sending it anyway.
-async fn read_body(headers: &HeaderMap, mut body: Incoming, keep: bool) -> Result<Bytes> {
+async fn read_body(
+    headers: &HeaderMap,
+    mut body: Incoming,
+    mut room: Option<(&MemoryBudget, &mut Grant)>,
+) -> Result<Bytes> {
+    let keep = room.is_some();
     if body.is_end_stream() || (!keep && headers.contains_key(EXPECT)) {
         return Ok(Bytes::new());
     }
@@ -178,6 +242,7 @@ async fn read_body(headers: &HeaderMap, mut body: Incoming, keep: bool) -> Resul
     }
     let mut kept = Kept::default();
     let mut received = 0;
+    let mut shortage = None;
     while received <= MAX_DISCARDED_BYTES
         && let Some(frame) = body.frame().await
     {
@@ -186,13 +251,30 @@ async fn read_body(headers: &HeaderMap, mut body: Incoming, keep: bool) -> Resul
         })?;
         if let Ok(data) = frame.into_data() {
             received += data.len();
-            if keep && received.max(announced) <= MAX_BODY_BYTES {
-                kept.add(data);
+            let wanted = received.max(announced);
+            let Some((memory, granted)) = &mut room else {
+                continue;
+            };
+            if wanted > MAX_BODY_BYTES || shortage.is_some() {
+                continue;
+            }
+            match granted
+                .wait_to_cover(memory, BODY_COPIES * wanted, LONGEST_WAIT)
+                .await
+            {
+                Ok(()) => kept.add(data),
+                Err(refused) => {
+                    kept = Kept::default();
+                    shortage = Some(refused);
+                }
             }
         }
     }
     if received > MAX_BODY_BYTES {
         return Err(Code::RequestBodyTooLarge.into());
+    }
+    if let Some(refused) = shortage {
+        return Err(Code::ServerBusy.because(refused));
     }
     Ok(kept.into_bytes())
 }

@@ -14,6 +14,7 @@ mod entity;
 mod error;
 mod failure;
 mod filter;
+pub mod fuzzing;
 mod handlers;
 mod head;
 mod header_names;

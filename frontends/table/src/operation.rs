@@ -37,6 +37,27 @@ pub(crate) enum Update {
 }
 
 impl Operation {
+    /// What it is called.
+    pub(crate) fn name(&self) -> &'static str {
+        match self {
+            Self::GetServiceProperties => "GetServiceProperties",
+            Self::SetServiceProperties => "SetServiceProperties",
+            Self::GetServiceStats => "GetServiceStats",
+            Self::QueryTables => "QueryTables",
+            Self::CreateTable => "CreateTable",
+            Self::GetTable(_) => "GetTable",
+            Self::DeleteTable(_) => "DeleteTable",
+            Self::GetAcl(_) => "GetAcl",
+            Self::SetAcl(_) => "SetAcl",
+            Self::QueryEntities(_) => "QueryEntities",
+            Self::InsertEntity(_) => "InsertEntity",
+            Self::GetEntity(_) => "GetEntity",
+            Self::UpdateEntity(..) => "UpdateEntity",
+            Self::DeleteEntity(_) => "DeleteEntity",
+            Self::Batch => "Batch",
+        }
+    }
+
     /// The operation that `head` asks of `resource`.
     pub(crate) fn of(head: &Head<'_>, resource: Resource) -> Result<Self> {
         let verb = Verb::of(head)?;

@@ -15,6 +15,7 @@ use tessera_core::container::Container;
 use tessera_core::continuation::Continuation;
 use tessera_core::item::Item;
 use tessera_core::locator::Locator;
+use tessera_core::memory_budget::{Grant, Purpose};
 use tessera_core::name::ContainerName;
 use tessera_core::reading::{IndexSpan, PageRequest, Span};
 use tessera_core::throughput::Charge;
@@ -29,6 +30,12 @@ use crate::stored_entity::StoredEntity;
 pub(crate) const MAX_ENTITIES: usize = 1_000;
 /// The most bytes of stored entities in one page.
 const MAX_BYTES: usize = 4 << 20;
+/// Entities are there so many times: as they are stored, in their answer, and as that grows.
+const COPIES: usize = 3;
+/// What an entity takes beside its bytes.
+const ITEM_BYTES: usize = 256;
+/// So much of a page is part of what its connection is guaranteed.
+const GUARANTEED: u32 = 64 << 10;
 /// How long the search for one page may take.
 const MAX_TIME: Duration = Duration::from_secs(5);
 /// Entities looked at between two looks at the clock.
@@ -53,6 +60,8 @@ pub(crate) struct EntityPage {
     /// The last key looked at, if there may be more behind it.
     pub(crate) continuation: Option<Locator>,
     pub(crate) charge: Charge,
+    /// What they take, and what is made of them.
+    pub(crate) granted: Grant,
 }
 
 impl EntityQuery {
@@ -65,6 +74,7 @@ impl EntityQuery {
                 items: Vec::new(),
                 continuation: None,
                 charge: Charge::default(),
+                granted: nothing_granted(),
             });
         }
         let mut search = Search {
@@ -75,6 +85,8 @@ impl EntityQuery {
             bytes: 0,
             examined: 0,
             last: None,
+            granted: nothing_granted(),
+            is_short: false,
             deadline: Instant::now() + MAX_TIME,
         };
         let mut complete = true;
@@ -92,6 +104,7 @@ impl EntityQuery {
             charge: search.transaction.meter().charge(),
             continuation: search.last.filter(|_| !complete),
             items: search.found,
+            granted: search.granted,
         })
     }
 }
@@ -106,6 +119,9 @@ struct Search<'a> {
     examined: usize,
     /// The last key looked at.
     last: Option<Locator>,
+    granted: Grant,
+    /// Whether there is no memory for more.
+    is_short: bool,
     deadline: Instant,
 }
 
@@ -215,7 +231,7 @@ impl Search<'_> {
     }
 
     fn take(&mut self, item: Option<Item>) -> Result<()> {
-        let Some(item) = item else {
+        let Some(mut item) = item else {
             return Ok(());
         };
         self.examined += 1;
@@ -226,7 +242,17 @@ impl Search<'_> {
             .as_ref()
             .is_none_or(|filter| matches(filter, &entity))
         {
+            if self.query.filter.is_some() {
+                // Otherwise one entity would keep all that was read with it.
+                item.body = Bytes::copy_from_slice(&item.body);
+            }
             self.bytes += item.counted_bytes();
+            let bytes = COPIES * (self.bytes + ITEM_BYTES * self.found.len());
+            match self.granted.cover(self.transaction.memory(), bytes) {
+                Ok(()) => {}
+                Err(_) if !self.found.is_empty() => self.is_short = true,
+                Err(refused) => return Err(tessera_core::Error::from(refused).into()),
+            }
             self.found.push(item);
         }
         Ok(())
@@ -234,13 +260,17 @@ impl Search<'_> {
 
     /// Whether the page is full.
     fn has_enough(&self) -> bool {
-        self.found.len() >= self.query.max_entities || self.bytes >= MAX_BYTES
+        self.is_short || self.found.len() >= self.query.max_entities || self.bytes >= MAX_BYTES
     }
 
     /// Whether the page ends here, full or not.
     fn is_over(&self) -> bool {
         self.has_enough() || Instant::now() >= self.deadline
     }
+}
+
+fn nothing_granted() -> Grant {
+    Grant::new(Purpose::Replies, GUARANTEED)
 }
 
 fn bytes_bound(bound: &Bound<String>) -> Bound<Bytes> {

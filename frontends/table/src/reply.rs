@@ -7,6 +7,7 @@ use hyper::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderName, HeaderValue, RETRY_
 use hyper::{HeaderMap, Response, StatusCode};
 use quick_xml::escape::escape;
 use serde::Serialize;
+use tessera_core::memory_budget::Grant;
 use tessera_core::throughput::Charge;
 use uuid::Uuid;
 
@@ -33,6 +34,18 @@ pub(crate) struct Reply {
     pub(crate) charge: Charge,
 }
 
+/// The bytes of a body, and what they take.
+struct HeldBody {
+    bytes: Bytes,
+    _granted: Grant,
+}
+
+impl AsRef<[u8]> for HeldBody {
+    fn as_ref(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
 impl Reply {
     /// An answer without a body.
     pub(crate) fn empty(status: StatusCode) -> Self {
@@ -51,6 +64,19 @@ impl Reply {
         reply.headers.insert(CONTENT_TYPE, content_type);
         reply.body = body.into();
         reply
+    }
+
+    /// The same answer, whose body keeps this memory until it is sent.
+    #[must_use]
+    pub(crate) fn holding(mut self, granted: Grant) -> Self {
+        if granted.is_taken() {
+            let bytes = std::mem::take(&mut self.body);
+            self.body = Bytes::from_owner(HeldBody {
+                bytes,
+                _granted: granted,
+            });
+        }
+        self
     }
 
     /// An answer in XML.

@@ -109,8 +109,28 @@ impl<R: Read> Read for Rationed<R> {
 
 #[cfg(test)]
 mod tests {
+    use tessera_frontend::testing::Target;
+    use tessera_fuzz::run::bounded;
+
     use super::super::records::first_name;
     use super::*;
+
+    #[test]
+    fn made_up_records_are_read_or_refused() {
+        let run = |bytes: &[u8]| {
+            let mut count = 0;
+            let fields = ["a".to_owned(), "b.c".to_owned()];
+            let _refused = read(&mut &*bytes, &fields, &mut |_, _| count += 1).is_err();
+            assert!(count <= bytes.len());
+        };
+        let target = Target {
+            name: "records",
+            run,
+        };
+        let corpus = "a,b\\n1,2\\n\"x,\"\"y\",\\n\na\\r\\n1,2,3\\r\\n\nb,a,a\\n,,\\n";
+        let outcome = bounded(target, corpus, 5_000);
+        assert!(outcome.findings.is_empty(), "{:#?}", outcome.findings);
+    }
 
     fn read_all(text: &[u8], field: &str) -> Result<(Vec<(String, usize)>, Rejected), String> {
         let mut seen = Vec::new();

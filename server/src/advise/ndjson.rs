@@ -57,8 +57,31 @@ pub(super) fn common_scalars(head: &[u8]) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
+    use tessera_frontend::testing::Target;
+    use tessera_fuzz::run::bounded;
+
     use super::super::records::first_name;
     use super::*;
+
+    #[test]
+    fn made_up_records_are_read_or_refused() {
+        let run = |bytes: &[u8]| {
+            let mut count = 0;
+            let fields = ["a".to_owned(), "b.c".to_owned()];
+            let _refused = read(&mut &*bytes, &fields, &mut |_, _| count += 1).is_err();
+            assert!(count <= bytes.len());
+            let _fields = common_scalars(bytes);
+        };
+        let target = Target {
+            name: "records",
+            run,
+        };
+        let corpus = "{\"a\":1}\\r\\n\\n {\"a\":\"x\",\"b\":{\"c\":null}}\\nnonsense\n\
+            {\"a\":[1,{\"$oid\":\"x\"}]}\\n{}\n\
+            {\"a\":1e400,\"\\\\u0000\":true}\n";
+        let outcome = bounded(target, corpus, 5_000);
+        assert!(outcome.findings.is_empty(), "{:#?}", outcome.findings);
+    }
 
     #[test]
     fn lines_become_records() {

@@ -26,8 +26,8 @@ pub(crate) const OPTIONS: &[Setting] = &[Setting {
     placeholder: "KEY",
     secret: true,
     default: None,
-    help: "What clients of the console on other machines must send as 'Authorization: Bearer \
-           KEY'; without it, the console is for this machine alone",
+    help: "Key that clients on other machines send as 'Authorization: Bearer KEY'; without it, \
+           the console is for this machine only",
     allowed: "at least 16 characters, no spaces",
     apply: Apply::Field(|config, text| {
         let is_good =

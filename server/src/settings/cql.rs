@@ -16,7 +16,7 @@ pub(crate) struct CqlSettings {
 }
 
 impl CqlSettings {
-    /// Whether everyone must say who they are.
+    /// Whether authentication is required.
     pub(crate) fn requires_authentication(&self) -> bool {
         self.auth || self.users.is_some()
     }
@@ -27,19 +27,18 @@ impl CqlSettings {
         text.split(':').next()
     }
 
-    /// What is wrong with a password that others could guess.
+    /// What is wrong with a weak password.
     pub(crate) fn weakness(&self) -> Option<String> {
         let Secret(text) = self.users.as_ref()?;
         value::weak_password("cql-users", text)
     }
 
-    /// How the first user is made, if the settings name none and everyone must log in.
+    /// How the first role is made, if authentication is required and the settings name none.
     pub(crate) fn how_to_begin(&self) -> Option<&'static str> {
         let is_needed = self.auth && self.users.is_none();
         is_needed.then_some(
-            "everyone must log in, and cql-users names nobody: if there is no role yet, start with \
-             cql-users = \"NAME:PASSWORD\", whose role may do everything, and make others with \
-             CREATE ROLE",
+            "authentication is required, and cql-users is not set: if there is no role yet, start \
+             with cql-users = \"NAME:PASSWORD\", a superuser, and create others with CREATE ROLE",
         )
     }
 
@@ -69,7 +68,7 @@ pub(crate) const OPTIONS: &[Setting] = &[
         placeholder: "NAME:PASSWORD,…",
         secret: true,
         default: None,
-        help: "Roles of the Cassandra API that may do everything; with it, everyone must log in",
+        help: "Superuser roles of the Cassandra API; turns authentication on",
         allowed: "NAME:PASSWORD, several with commas between them",
         apply: Apply::Field(|config, text| {
             value::users(text)?;
@@ -83,7 +82,7 @@ pub(crate) const OPTIONS: &[Setting] = &[
         placeholder: "BOOL",
         secret: false,
         default: Some("false"),
-        help: "Everyone must log in to the Cassandra API, with roles that CREATE ROLE made",
+        help: "Require authentication in the Cassandra API, with roles made by CREATE ROLE",
         allowed: "true or false",
         apply: Apply::Field(|config, text| value::switch(text).map(|on| config.cql.auth = on)),
     },
@@ -93,7 +92,7 @@ pub(crate) const OPTIONS: &[Setting] = &[
         placeholder: "SIZE",
         secret: false,
         default: Some("5KB"),
-        help: "Size of a CQL batch of several partitions from which its client is warned",
+        help: "Size from which a CQL batch of several partitions causes a warning",
         allowed: SIZES,
         apply: Apply::Field(|config, text| {
             value::size(text).map(|size| config.cql.batches.warned_bytes = size)
@@ -105,7 +104,7 @@ pub(crate) const OPTIONS: &[Setting] = &[
         placeholder: "SIZE",
         secret: false,
         default: Some("50KB"),
-        help: "Size of a CQL batch of several partitions from which it is refused",
+        help: "Size from which a CQL batch of several partitions is refused",
         allowed: SIZES,
         apply: Apply::Field(|config, text| {
             value::size(text).map(|size| config.cql.batches.refused_bytes = size)
@@ -117,7 +116,7 @@ pub(crate) const OPTIONS: &[Setting] = &[
         placeholder: "COUNT",
         secret: false,
         default: Some("10"),
-        help: "Partitions of an unlogged CQL batch beyond which its client is warned",
+        help: "Number of partitions beyond which an unlogged CQL batch causes a warning",
         allowed: "a number",
         apply: Apply::Field(|config, text| {
             let count = text.parse().ok()?;

@@ -87,6 +87,9 @@ fn line_of(text: &str, position: usize) -> usize {
 
 #[cfg(test)]
 mod tests {
+    use tessera_frontend::testing::Target;
+    use tessera_fuzz::run::bounded;
+
     use super::*;
 
     fn check(text: &str, expected: Result<&[(&str, &str)], (usize, &str)>) {
@@ -105,6 +108,27 @@ mod tests {
             }
             (outcome, _) => panic!("{text}: {outcome:?}"),
         }
+    }
+
+    #[test]
+    fn made_up_files_are_read_or_refused() {
+        let run = |bytes: &[u8]| {
+            let text = String::from_utf8_lossy(bytes);
+            let settings = super::super::all();
+            if let Err((line, problem)) = parse(&text, &settings) {
+                assert!(line <= text.lines().count() + 1, "{line}: {problem}");
+                assert!(!problem.contains('\n'), "{problem}");
+            }
+        };
+        let corpus = "console = \"off\"\\nmemory = true\\nmax-connections = 10\n\
+            mongo = \"127.0.0.1:1\"\\n# a remark\\n[x]\\ny = [1, { z = 1979-05-27T07:32:00Z }]\n\
+            data = '''a\\nb'''\\n\"quoted\" = 0x1F\n";
+        let target = Target {
+            name: "settings",
+            run,
+        };
+        let outcome = bounded(target, corpus, 5_000);
+        assert!(outcome.findings.is_empty(), "{:#?}", outcome.findings);
     }
 
     #[test]

@@ -6,7 +6,11 @@
 
 pub(crate) mod console;
 pub(crate) mod cql;
+#[cfg(test)]
+mod document;
+mod feeds;
 mod file;
+mod machine_memory;
 pub(crate) mod mongo;
 mod partitions;
 mod print;
@@ -18,6 +22,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use tessera_core::memory_budget::MemoryBudget;
 use tessera_storage::{Address, Durability};
 use tracing_subscriber::filter::LevelFilter;
 
@@ -41,6 +46,7 @@ pub(crate) struct Config {
     pub(crate) console: console::ConsoleSettings,
     pub(crate) table: table::TableSettings,
     pub(crate) partitions: partitions::PartitionSettings,
+    pub(crate) feeds: feeds::FeedSettings,
     pub(crate) max_connections: usize,
     pub(crate) idle_timeout: Option<Duration>,
     pub(crate) read_timeout: Duration,
@@ -113,7 +119,8 @@ impl Setting {
             secret: false,
             default: Some(default),
             help,
-            allowed: "an address such as 127.0.0.1:8080 (port 0 takes a free one), or off",
+            allowed: "an address such as 127.0.0.1:8080 (port 0 takes a free one), a port of this \
+                      machine, or off",
             apply: Apply::Listener,
         }
     }
@@ -156,6 +163,7 @@ pub(crate) fn all() -> Vec<Setting> {
         .unwrap_or((FIXED, &[]));
     data.iter()
         .chain(partitions::OPTIONS)
+        .chain(feeds::OPTIONS)
         .copied()
         .chain(front_ends)
         .chain(rest.iter().copied())
@@ -172,7 +180,7 @@ const FIXED: &[Setting] = &[
         placeholder: "BOOL",
         secret: false,
         default: Some("false"),
-        help: "Keep everything in memory and nothing on disk; all is gone when the server stops",
+        help: "Keep all data in memory and none on disk; it is lost when the server stops",
         allowed: "true or false",
         apply: Apply::Field(|config, text| value::switch(text).map(|on| config.memory = on)),
     },
@@ -183,7 +191,7 @@ const FIXED: &[Setting] = &[
         // The address of a database has a password in it.
         secret: true,
         default: None,
-        help: "What keeps the data: rocks, in the folder data; memory; or a PostgreSQL database, \
+        help: "Storage engine: rocks, in the folder data; memory; or a PostgreSQL database, \
                postgres://USER:PASSWORD@HOST:PORT/DATABASE, which several servers may share. \
                rocks if not set",
         allowed: "rocks, memory, or an address such as postgres://ada:secret@db1,db2:5433/shop",
@@ -197,8 +205,8 @@ const FIXED: &[Setting] = &[
         kind: Kind::Number,
         placeholder: "N",
         secret: false,
-        default: Some("32"),
-        help: "How many connections to a PostgreSQL database are open at most",
+        default: Some("64"),
+        help: "Largest number of connections to a PostgreSQL database",
         allowed: "a whole number from 1 to 10000",
         apply: Apply::Field(|config, text| {
             let count = text.parse().ok();
@@ -212,7 +220,7 @@ const FIXED: &[Setting] = &[
         placeholder: "DIR",
         secret: false,
         default: Some("./tessera-data"),
-        help: "The folder that holds the data; made if it is missing, but not the folder above it",
+        help: "Data folder; created if it is missing, its parent folder is not",
         allowed: "a folder",
         apply: Apply::Field(|config, text| value::path(text).map(|path| config.data = path)),
     },
@@ -222,8 +230,8 @@ const FIXED: &[Setting] = &[
         placeholder: "group|periodic",
         secret: false,
         default: Some("group"),
-        help: "When a write is answered: after it is synced to disk together with others (group), \
-               or before, with a sync soon after (periodic)",
+        help: "When a write is acknowledged: after a sync to disk that concurrent writes share \
+               (group), or before a sync that follows within 100 ms (periodic)",
         allowed: "group or periodic",
         apply: Apply::Field(|config, text| {
             value::one_of(
@@ -241,12 +249,16 @@ const FIXED: &[Setting] = &[
         kind: Kind::Text,
         placeholder: "SIZE",
         secret: false,
-        default: Some("256MB"),
-        help: "How much memory caches and buffers may take together",
-        allowed: "a size from 32MB on, such as 512MB or 4GB",
+        default: Some("auto"),
+        help: "Memory for data: half for the engine's caches and buffers, half for requests, \
+               replies, sorts, cursors and open transactions, which are refused beyond it. auto: \
+               a quarter of the machine's, 256MB to 2GB",
+        allowed: "auto, or a size from 64MB on, such as 512MB or 4GB",
         apply: Apply::Field(|config, text| {
-            let bytes = value::size(text).filter(|bytes| *bytes >= 32 << 20)?;
-            config.memory_limit_bytes = bytes;
+            config.memory_limit_bytes = match text {
+                "auto" => machine_memory::share(),
+                text => value::size(text).filter(|bytes| *bytes >= 64 << 20)?,
+            };
             Some(())
         }),
     },
@@ -256,7 +268,8 @@ const FIXED: &[Setting] = &[
         placeholder: "N",
         secret: false,
         default: Some("2000"),
-        help: "How many connections each front end serves; further ones are closed at once",
+        help: "Connections of each front end; at the limit, the one idle for longest is closed for \
+               a new one",
         allowed: "a whole number from 1 to 1000000",
         apply: Apply::Field(|config, text| {
             let count = text
@@ -273,7 +286,7 @@ const FIXED: &[Setting] = &[
         placeholder: "TIME",
         secret: false,
         default: Some("30m"),
-        help: "How long a client may be silent between requests",
+        help: "Idle time between requests after which a connection is closed",
         allowed: "a time such as 500ms, 30s, 10m or 1h, or off",
         apply: Apply::Field(|config, text| {
             config.idle_timeout = if text == "off" {
@@ -290,7 +303,7 @@ const FIXED: &[Setting] = &[
         placeholder: "TIME",
         secret: false,
         default: Some("30s"),
-        help: "How long a client may stall inside a request, a reply or the TLS handshake",
+        help: "How long a client may stall within a request, a reply or the TLS handshake",
         allowed: "a time such as 500ms, 30s or 10m",
         apply: Apply::Field(|config, text| {
             value::duration(text).map(|time| config.read_timeout = time)
@@ -302,7 +315,7 @@ const FIXED: &[Setting] = &[
         placeholder: "TIME",
         secret: false,
         default: Some("10s"),
-        help: "How long to wait for running requests when the server is told to stop",
+        help: "How long a shutdown waits for running requests",
         allowed: "a time such as 500ms, 30s or 10m",
         apply: Apply::Field(|config, text| {
             value::duration(text).map(|time| config.shutdown_timeout = time)
@@ -314,7 +327,7 @@ const FIXED: &[Setting] = &[
         placeholder: "FILE",
         secret: false,
         default: None,
-        help: "Serve TLS with this certificate chain (PEM); needs tls-key",
+        help: "Certificate chain (PEM) for TLS; needs tls-key",
         allowed: "a file",
         apply: Apply::Field(|config, text| {
             config.tls_cert = Some(value::path(text)?);
@@ -327,7 +340,7 @@ const FIXED: &[Setting] = &[
         placeholder: "FILE",
         secret: false,
         default: None,
-        help: "The private key of tls-cert (PEM)",
+        help: "Private key of tls-cert (PEM)",
         allowed: "a file",
         apply: Apply::Field(|config, text| {
             config.tls_key = Some(value::path(text)?);
@@ -340,7 +353,7 @@ const FIXED: &[Setting] = &[
         placeholder: "BOOL",
         secret: false,
         default: Some("false"),
-        help: "Serve TLS with a certificate of our own making, kept in the data folder",
+        help: "Serve TLS with a self-signed certificate, kept in the data folder",
         allowed: "true or false",
         apply: Apply::Field(|config, text| {
             value::switch(text).map(|on| config.tls_self_signed = on)
@@ -352,7 +365,7 @@ const FIXED: &[Setting] = &[
         placeholder: "text|json",
         secret: false,
         default: Some("text"),
-        help: "How log lines on standard error are written",
+        help: "Format of log lines on standard error",
         allowed: "text or json",
         apply: Apply::Field(|config, text| {
             value::one_of(
@@ -368,7 +381,8 @@ const FIXED: &[Setting] = &[
         placeholder: "LEVEL",
         secret: false,
         default: Some("info"),
-        help: "Which log lines are written: off, error, warn, info, debug or trace",
+        help: "Lowest level of log lines: off, error, warn, info, debug or trace; SIGHUP reads it \
+               again",
         allowed: "off, error, warn, info, debug or trace",
         apply: Apply::Field(|config, text| {
             value::one_of(text, LEVELS).map(|level| config.log_level = level)
@@ -395,6 +409,21 @@ impl Config {
         }
     }
 
+    /// What the engine has of the memory: one that keeps data on this machine's disk has caches
+    /// and buffers that take half of it.
+    pub(crate) fn engine_memory_bytes(&self) -> usize {
+        match self.engine() {
+            EngineChoice::Rocks => self.memory_limit_bytes / 2,
+            EngineChoice::Memory | EngineChoice::Postgres(_) => 0,
+        }
+    }
+
+    /// What all requests share.
+    pub(crate) fn memory_budget(&self) -> MemoryBudget {
+        let engine = self.engine_memory_bytes();
+        MemoryBudget::new(self.memory_limit_bytes.saturating_sub(engine), engine)
+    }
+
     /// What the rows fill in: each row with a default overwrites its field.
     fn blank() -> Self {
         Self {
@@ -410,6 +439,7 @@ impl Config {
             console: console::ConsoleSettings::default(),
             table: table::TableSettings::default(),
             partitions: partitions::PartitionSettings::default(),
+            feeds: feeds::FeedSettings::default(),
             max_connections: 0,
             idle_timeout: None,
             read_timeout: Duration::ZERO,

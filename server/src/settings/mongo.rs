@@ -16,7 +16,7 @@ pub(crate) struct MongoSettings {
 }
 
 impl MongoSettings {
-    /// Whether everyone must say who they are.
+    /// Whether authentication is required.
     pub(crate) fn requires_authentication(&self) -> bool {
         self.auth || self.users.is_some()
     }
@@ -27,18 +27,18 @@ impl MongoSettings {
         text.split(':').next()
     }
 
-    /// What is wrong with a password that others could guess.
+    /// What is wrong with a weak password.
     pub(crate) fn weakness(&self) -> Option<String> {
         let Secret(text) = self.users.as_ref()?;
         value::weak_password("mongo-users", text)
     }
 
-    /// How the first user is made, if the settings name none and everyone must log in.
+    /// How the first user is made, if authentication is required and the settings name none.
     pub(crate) fn how_to_begin(&self) -> Option<&'static str> {
         let is_needed = self.auth && self.users.is_none();
         is_needed.then_some(
-            "everyone must log in, and mongo-users names nobody: if there is no user yet, connect \
-             from this machine and make the first with \
+            "authentication is required, and mongo-users is not set: if there is no user yet, \
+             connect from this machine and create the first with \
              db.getSiblingDB(\"admin\").createUser({user: \"NAME\", \
              pwd: passwordPrompt(), roles: [\"root\"]})",
         )
@@ -84,7 +84,7 @@ pub(crate) const OPTIONS: &[Setting] = &[
         placeholder: "NAME:PASSWORD,…",
         secret: true,
         default: None,
-        help: "Users of the MongoDB API who may do everything; with it, everyone must log in",
+        help: "Superusers of the MongoDB API; turns authentication on",
         allowed: "NAME:PASSWORD, several with commas between them",
         apply: Apply::Field(|config, text| {
             value::users(text)?;
@@ -98,8 +98,8 @@ pub(crate) const OPTIONS: &[Setting] = &[
         placeholder: "BOOL",
         secret: false,
         default: Some("false"),
-        help: "Everyone must log in to the MongoDB API, with users that createUser made; the \
-               first one may be made from this machine without",
+        help: "Require authentication in the MongoDB API, with users made by createUser; the \
+               first may be created from this machine without a login",
         allowed: "true or false",
         apply: Apply::Field(|config, text| value::switch(text).map(|on| config.mongo.auth = on)),
     },
@@ -109,8 +109,8 @@ pub(crate) const OPTIONS: &[Setting] = &[
         placeholder: "NAME",
         secret: false,
         default: None,
-        help: "Play a replica set of one member to MongoDB clients, of this name, and not a \
-               sharded cluster",
+        help: "Present the server as a replica set of one member, of this name, instead of a \
+               mongos",
         allowed: "a name",
         apply: Apply::Field(|config, text| {
             config.mongo.replica_set = Some(text.to_owned()).filter(|name| !name.is_empty());
@@ -123,7 +123,7 @@ pub(crate) const OPTIONS: &[Setting] = &[
         placeholder: "BOOL",
         secret: false,
         default: Some("false"),
-        help: "Allow MongoDB commands that only tests need, such as those that make others fail",
+        help: "Allow MongoDB commands that only tests need, such as fail points",
         allowed: "true or false",
         apply: Apply::Field(|config, text| {
             value::switch(text).map(|on| config.mongo.test_commands = on)

@@ -24,8 +24,8 @@ pub(crate) const OPTIONS: &[Setting] = &[
         placeholder: "BOOL",
         secret: false,
         default: Some("false"),
-        help: "Let physical partitions spend what they left unused in the last 300 seconds, up to \
-               3,000 request units in a second",
+        help: "Let physical partitions spend unused throughput of the last 300 seconds, up to \
+               3,000 request units per second",
         allowed: "true or false",
         apply: Apply::Field(|config, text| {
             config.partitions.throttling.burst = value::switch(text)?;
@@ -38,7 +38,7 @@ pub(crate) const OPTIONS: &[Setting] = &[
         placeholder: "TIME",
         secret: false,
         default: Some("off"),
-        help: "How long a request beyond the throughput waits for its turn before it is refused",
+        help: "How long a request beyond the throughput waits before it is refused",
         allowed: "a time such as 500ms, 5s or 1m, or off",
         apply: Apply::Field(|config, text| {
             let patience = match text {
@@ -55,8 +55,7 @@ pub(crate) const OPTIONS: &[Setting] = &[
         placeholder: "SIZE",
         secret: false,
         default: None,
-        help: "The most that one partition key may hold; 20GB if not set, and no limit in the \
-               MongoDB API",
+        help: "Size limit of a logical partition; 20GB if not set, and no limit in the MongoDB API",
         allowed: SIZES,
         apply: Apply::Field(|config, text| {
             config.partitions.limits.logical_bytes = Some(bytes(text)?);
@@ -69,7 +68,7 @@ pub(crate) const OPTIONS: &[Setting] = &[
         placeholder: "SIZE",
         secret: false,
         default: None,
-        help: "A physical partition that holds more is split; 50GB if not set, and 30GB in the \
+        help: "Size from which a physical partition is split; 50GB if not set, and 30GB in the \
                Cassandra API",
         allowed: SIZES,
         apply: Apply::Field(|config, text| {
@@ -83,7 +82,7 @@ pub(crate) const OPTIONS: &[Setting] = &[
         placeholder: "SIZE",
         secret: false,
         default: None,
-        help: "The longest partition key of all APIs; what each API says if not set",
+        help: "Longest partition key; the limit of each API if not set",
         allowed: SIZES,
         apply: Apply::Field(|config, text| {
             let size = value::size(text).filter(|size| *size > 0)?;
@@ -97,7 +96,7 @@ pub(crate) const OPTIONS: &[Setting] = &[
         placeholder: "N",
         secret: false,
         default: Some("25"),
-        help: "How many containers may share the throughput of their database",
+        help: "Number of containers that may share the throughput of their database",
         allowed: "a whole number from 1 to 1000000",
         apply: Apply::Field(|config, text| {
             let count = text.parse().ok();

@@ -257,7 +257,11 @@ mod tests {
             "cql-batch-size-warn" | "cql-batch-size-fail" => "20KB",
             "max-connections" | "max-shared-containers" | "cql-batch-partitions-warn" => "7",
             "idle-timeout" => "off",
-            "read-timeout" | "shutdown-timeout" | "throttle-wait" => "1500ms",
+            "read-timeout" | "shutdown-timeout" | "throttle-wait" | "change-feed-retention" => {
+                "1500ms"
+            }
+            "change-feed" => "always",
+            "change-feed-size" => "10MB",
             "tls-cert" => "/cert.pem",
             "tls-key" => "/key.pem",
             "log" => "json",
@@ -414,12 +418,12 @@ mod tests {
             "durability = \"sometimes\" (flag --durability) is not allowed; \
              allowed is group or periodic"
         );
-        let environment = BTreeMap::from([("TESSERA_CONSOLE".to_owned(), "8080".into())]);
+        let environment = BTreeMap::from([("TESSERA_CONSOLE".to_owned(), ":8080".into())]);
         let problem = problem(&Sources {
             environment,
             ..Sources::default()
         });
-        assert!(problem.starts_with("console = \"8080\" (environment TESSERA_CONSOLE) is not"));
+        assert!(problem.starts_with("console = \":8080\" (environment TESSERA_CONSOLE) is not"));
     }
 
     #[test]

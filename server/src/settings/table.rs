@@ -100,8 +100,8 @@ pub(crate) const OPTIONS: &[Setting] = &[
         placeholder: "storage|cosmos",
         secret: false,
         default: Some("storage"),
-        help: "Which service the Table API plays: Azure Table storage, or Azure Cosmos DB for \
-               Table with its limits, its order and its request charges",
+        help: "Service that the Table API emulates: Azure Table storage, or Azure Cosmos DB for \
+               Table with its limits, order and request charges",
         allowed: "storage or cosmos",
         apply: Apply::Field(|config, text| {
             let modes = [("storage", Mode::Storage), ("cosmos", Mode::Cosmos)];
@@ -115,8 +115,8 @@ pub(crate) const OPTIONS: &[Setting] = &[
         placeholder: "NAME:KEY[:KEY],…",
         secret: true,
         default: None,
-        help: "The accounts of the Table API with one or two keys each, base64; without it, the \
-               emulators' well-known account devstoreaccount1",
+        help: "Accounts of the Table API with one or two keys each, base64; without it, the public \
+               account of the storage emulators, devstoreaccount1",
         allowed: "NAME:KEY or NAME:KEY:KEY, several with commas between them, each key in base64",
         apply: Apply::Field(|config, text| {
             Accounts::parse(text).ok()?;
@@ -130,7 +130,7 @@ pub(crate) const OPTIONS: &[Setting] = &[
         placeholder: "URL",
         secret: false,
         default: None,
-        help: "Take bearer tokens of this issuer; needs table-bearer-keys",
+        help: "Accept bearer tokens of this issuer; needs table-bearer-keys",
         allowed: "a URL",
         apply: Apply::Field(|config, text| {
             config.table.bearer_issuer = Some(text.to_owned());
@@ -143,7 +143,7 @@ pub(crate) const OPTIONS: &[Setting] = &[
         placeholder: "FILE",
         secret: false,
         default: None,
-        help: "The public keys of table-bearer-issuer, as a JSON Web Key Set",
+        help: "Public keys of table-bearer-issuer, as a JSON Web Key Set",
         allowed: "a file",
         apply: Apply::Field(|config, text| {
             config.table.bearer_keys = Some(value::path(text)?);
@@ -156,7 +156,7 @@ pub(crate) const OPTIONS: &[Setting] = &[
         placeholder: "URL",
         secret: false,
         default: None,
-        help: "Whom bearer tokens must be meant for; https://storage.azure.com if not set",
+        help: "Audience of bearer tokens; https://storage.azure.com if not set",
         allowed: "a URL",
         apply: Apply::Field(|config, text| {
             config.table.bearer_audience = Some(text.to_owned());

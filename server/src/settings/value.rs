@@ -49,7 +49,9 @@ pub(super) fn listen_address(text: &str) -> Option<Option<SocketAddr>> {
     if text == "off" {
         return Some(None);
     }
-    if let Some(port) = text.strip_prefix("localhost:") {
+    // A port alone is one of this machine, as localhost is.
+    let port = text.strip_prefix("localhost:").unwrap_or(text);
+    if !port.is_empty() && port.bytes().all(|byte| byte.is_ascii_digit()) {
         return Some(Some((Ipv4Addr::LOCALHOST, port.parse().ok()?).into()));
     }
     text.parse().ok().map(Some)
@@ -219,7 +221,12 @@ mod tests {
             ("127.0.0.1:0", address("127.0.0.1:0")),
             ("localhost:80", address("127.0.0.1:80")),
             ("[::1]:80", address("[::1]:80")),
-            ("8080", None),
+            ("8080", address("127.0.0.1:8080")),
+            ("0", address("127.0.0.1:0")),
+            ("65536", None),
+            ("+80", None),
+            (":80", None),
+            ("localhost:+80", None),
             ("127.0.0.1", None),
             ("127.0.0.1:65536", None),
             ("localhost:", None),

@@ -9,11 +9,15 @@ mod backup;
 #[cfg(test)]
 mod connections;
 #[cfg(test)]
+mod program;
+#[cfg(test)]
 mod settings;
 #[cfg(test)]
 mod shutdown;
 #[cfg(test)]
 mod start;
+#[cfg(test)]
+mod strangers;
 #[cfg(test)]
 mod support;
 #[cfg(test)]

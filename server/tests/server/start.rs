@@ -99,6 +99,70 @@ fn a_port_in_use_is_named_with_its_setting() {
 }
 
 #[test]
+fn all_ports_in_use_are_named_at_once() {
+    let taken = [(), ()].map(|()| TcpListener::bind("127.0.0.1:0").unwrap());
+    let [mongo, table] = taken
+        .each_ref()
+        .map(|it| it.local_addr().unwrap().to_string());
+    let arguments = [
+        "--cql",
+        "off",
+        "--console",
+        "off",
+        "--mongo",
+        &mongo,
+        "--table",
+        &table,
+    ];
+    let parts = [
+        format!("{mongo} for mongo: another program"),
+        format!("{table} for table: another program"),
+    ];
+    check_refusal(&arguments, 1, &parts.each_ref().map(String::as_str));
+}
+
+#[test]
+fn a_bare_port_is_one_of_this_machine() {
+    let server = Server::start(&["--memory"]);
+    assert!(server.address.ip().is_loopback());
+    let port = server.address.port().to_string();
+    check_refusal(
+        &["--console", &port],
+        1,
+        &["listen on 127.0.0.1:", "another program"],
+    );
+}
+
+#[test]
+fn the_way_to_users_names_both_settings() {
+    for (front_end, settings) in [
+        ("mongo", ["mongo-users", "mongo-auth"]),
+        ("cql", ["cql-users", "cql-auth"]),
+    ] {
+        check_refusal(&[&format!("--{front_end}"), "0.0.0.0:0"], 2, &settings);
+    }
+}
+
+#[test]
+fn a_folder_with_files_of_others_is_warned_of_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let data = folder.path().join("tessera-data");
+    fs::create_dir_all(data.join("lost+found")).unwrap();
+    fs::write(data.join("thesis.tex"), "").unwrap();
+    let server = Server::start_in(folder, &[]);
+    assert!(
+        server.log().contains("found=\"thesis.tex\""),
+        "{}",
+        server.log()
+    );
+    let (_, folder) = server.stop();
+    let again = Server::start_in(folder, &[]);
+    assert!(!again.log().contains("thesis"), "{}", again.log());
+    let server = Server::start(&[]);
+    assert!(!server.log().contains("not empty"), "{}", server.log());
+}
+
+#[test]
 fn refuses_to_be_reachable_from_elsewhere_without_users() {
     for address in ["0.0.0.0:0", "[::]:0", "192.0.2.1:8080"] {
         let quoted = format!("console = \"{address}\" (flag --console)");
@@ -149,8 +213,18 @@ fn refuses_secrets_that_can_be_guessed_where_others_can_try() {
                 "'ada' in cql-users has 7 characters",
             ),
             ("table", "table-accounts", "mine:AA==", "'mine' has 1 bytes"),
-            ("table", "table-accounts", &public, "everybody knows"),
-            ("table", "table-accounts", &second, "everybody knows"),
+            (
+                "table",
+                "table-accounts",
+                &public,
+                "public key of the storage emulators",
+            ),
+            (
+                "table",
+                "table-accounts",
+                &second,
+                "public key of the storage emulators",
+            ),
         ] {
             let (listen, set) = (format!("--{front_end}"), format!("--{setting}"));
             let quoted = format!("{front_end} = \"{address}\" (flag --{front_end})");
@@ -284,10 +358,31 @@ fn a_data_folder_in_use_is_named() {
 }
 
 #[test]
+fn too_few_addresses_for_the_engine_are_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let under = |kilobytes: u32, arguments: &str| {
+        let binary = env!("CARGO_BIN_EXE_tessera");
+        let mut shell = std::process::Command::new("sh");
+        let line = format!("ulimit -v {kilobytes}; exec {binary} {arguments}");
+        outcome(shell.args(["-c", &line]).current_dir(folder.path()))
+    };
+    for kilobytes in [200_000, 800_000, 1_500_000] {
+        let (code, _, errors) = under(kilobytes, "serve --console 0 --mongo 0 --cql 0 --table 0");
+        assert_eq!(code, 1, "{errors}");
+        assert!(errors.contains("ulimit -v"), "{errors}");
+    }
+}
+
+#[test]
 fn a_data_folder_that_cannot_be_is_named() {
     check_refusal(
         &["--console", "127.0.0.1:0", "--data", "no/such/parent"],
         1,
-        &["no/such/parent"],
+        &["no/such/parent", "create the folder above it first"],
+    );
+    check_refusal(
+        &["--console", "127.0.0.1:0", "--data", "/proc/nope"],
+        1,
+        &["/proc/nope", "choose another data folder"],
     );
 }

@@ -59,6 +59,15 @@ impl Server {
 
     /// Starts `tessera serve` with `folder` as its working directory.
     pub(crate) fn start_in(folder: TempDir, arguments: &[&str]) -> Self {
+        Self::start_with(folder, arguments, &[])
+    }
+
+    /// The same, with these variables in its environment.
+    pub(crate) fn start_with(
+        folder: TempDir,
+        arguments: &[&str],
+        variables: &[(&str, &Path)],
+    ) -> Self {
         let log = File::create(folder.path().join("log")).unwrap();
         let mut child = tessera(&[
             "serve",
@@ -72,6 +81,7 @@ impl Server {
             "127.0.0.1:0",
         ])
         .args(arguments)
+        .envs(variables.iter().copied())
         .current_dir(folder.path())
         .stdout(Stdio::piped())
         .stderr(log)
@@ -79,7 +89,7 @@ impl Server {
         .unwrap();
         let mut banner = String::new();
         let mut lines = BufReader::new(child.stdout.take().unwrap());
-        while !banner.contains("Ready in") {
+        while !banner.contains("Ready in") && !banner.contains("\"ready\"") {
             let read = lines.read_line(&mut banner).unwrap();
             assert!(
                 read > 0,
@@ -87,16 +97,7 @@ impl Server {
                 fs::read_to_string(folder.path().join("log")).unwrap()
             );
         }
-        let console = banner
-            .lines()
-            .find(|line| line.trim_start().starts_with("console"));
-        let address = console
-            .unwrap()
-            .split_whitespace()
-            .nth(1)
-            .unwrap()
-            .parse()
-            .unwrap();
+        let address = console_in(&banner).unwrap().parse().unwrap();
         let pid = Pid::from_child(&child);
         Self {
             child: Some(child),
@@ -162,6 +163,17 @@ pub(crate) fn connect(address: SocketAddr) -> TcpStream {
     stream.set_read_timeout(Some(PATIENCE)).unwrap();
     stream.set_write_timeout(Some(PATIENCE)).unwrap();
     stream
+}
+
+/// Where the console listens, as the banner says it in words or in JSON.
+fn console_in(banner: &str) -> Option<String> {
+    if let Ok(banner) = serde_json::from_str::<serde_json::Value>(banner) {
+        let address = &banner["listeners"]["console"]["address"];
+        return address.as_str().map(str::to_owned);
+    }
+    let mut lines = banner.lines().map(str::trim_start);
+    let line = lines.find(|line| line.starts_with("console"))?;
+    line.split_whitespace().nth(1).map(str::to_owned)
 }
 
 /// One connection that speaks HTTP/1.1.

@@ -11,18 +11,19 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use tessera_core::engine::{CommitOutcome, EngineError, EngineResult};
+use tessera_core::engine::{CommitOutcome, Done, EngineError, EngineResult};
 use tessera_core::write_set::WriteSet;
 use tokio_postgres::error::SqlState;
 use tokio_postgres::{Error, Row};
 
 use super::connection::Connection;
 use super::failure::Failure;
+use super::log::LogStatements;
 use super::pipeline::Pipeline;
-use super::plan::{Bounds, Columns, Plan, Tallies};
+use super::plan::{Appends, Bounds, Columns, Plan, Tallies};
 use super::pool::Lease;
 use super::snapshot::Seen;
-use super::{CAPABILITIES, Flavour, Shared, guard, newer, news, unknown};
+use super::{CAPABILITIES, Flavour, Shared, guard, log, newer, news, unknown};
 
 /// Commits `writes` in the transaction of `lease`, or in a new one.
 pub(super) async fn commit(
@@ -37,13 +38,18 @@ pub(super) async fn commit(
     shared.pool.check_open()?;
     let changes_something = !writes.is_empty() || writes.sync_demanded();
     if !changes_something && (writes.guards().is_empty() || lease.is_none()) {
-        return Ok(CommitOutcome::Done(shared.version.load(Ordering::Acquire)));
+        let version = shared.version.load(Ordering::Acquire);
+        return Ok(CommitOutcome::Done(Done::at(version)));
     }
     let begins = lease.is_none();
     let lease = match lease {
         Some(lease) => lease,
         None => shared.pool.lease().await?,
     };
+    if lease.epoch.is_none() && !writes.appended().is_empty() {
+        let cause = "change feeds need PostgreSQL itself, or another engine".to_owned();
+        return Err(EngineError::Unavailable(cause));
+    }
     let plan = Plan::new(writes, seen, lease.slot);
     let announcement = match shared.pool.flavour() {
         Flavour::Postgres => news::announcement(&shared.name, writes.announced()),
@@ -59,21 +65,30 @@ pub(super) async fn commit(
     };
     lease.set_in_transaction(true);
     match attempt.run().await {
-        Ok(()) if changes_something => {
+        Ok(appended) if changes_something => {
             let version = shared.version.fetch_add(1, Ordering::AcqRel) + 1;
-            Ok(CommitOutcome::Done(version))
+            let stamp = lease.epoch.zip(appended);
+            Ok(CommitOutcome::Done(Done {
+                version,
+                stamp: stamp.map(|(epoch, version)| log::stamp(epoch, version)),
+            }))
         }
-        Ok(()) => Ok(CommitOutcome::Done(shared.version.load(Ordering::Acquire))),
+        Ok(_) => {
+            let version = shared.version.load(Ordering::Acquire);
+            Ok(CommitOutcome::Done(Done::at(version)))
+        }
         Err(Stop::Before(Failure::Engine(error)) | Stop::Behind(Failure::Engine(error))) => {
             Err(error)
         }
         // Nothing was done, and whoever tries again gets another connection.
         Err(Stop::Before(Failure::Conflict | Failure::Lost(_)))
         | Err(Stop::Behind(Failure::Conflict)) => Ok(CommitOutcome::Conflict),
-        Err(Stop::Before(Failure::Silent(cause))) => Err(EngineError::Unavailable(cause)),
-        Err(Stop::Behind(Failure::Lost(cause) | Failure::Silent(cause))) => {
-            Ok(unknown::resolve(shared, &lease.id, attempt.record, &cause).await)
+        Err(Stop::Before(Failure::Silent(cause) | Failure::Crowded(cause))) => {
+            Err(EngineError::Unavailable(cause))
         }
+        Err(Stop::Behind(
+            Failure::Lost(cause) | Failure::Silent(cause) | Failure::Crowded(cause),
+        )) => Ok(unknown::resolve(shared, &lease.id, attempt.record, &cause).await),
     }
 }
 
@@ -96,17 +111,27 @@ struct Attempt<'a> {
     announcement: Option<&'a str>,
 }
 
+/// Where in a pipeline statements are whose answers count.
+#[derive(Clone, Copy, Default)]
+struct Places {
+    deletes: Option<usize>,
+    appends: Option<usize>,
+}
+
 impl<'a> Attempt<'a> {
-    async fn run(&self) -> Result<(), Stop> {
+    /// Answers the version of what was appended.
+    async fn run(&self) -> Result<Option<i64>, Stop> {
         let looks_for_newer = self.shared.pool.flavour() == Flavour::Postgres
             && (!self.plan.ranges.is_empty() || !self.plan.deletes_are_sure);
         let mut pipeline = Pipeline::new();
-        let place_of_deletes = self.write(&mut pipeline);
+        let places = self.write(&mut pipeline);
+        let mut appended = None;
         if looks_for_newer {
             let answers = self.lease.wait(pipeline.run()).await;
             let answers = answers.and_then(|answers| self.check(answers));
             let answers = answers.map_err(Stop::Before)?;
-            let deleted = place_of_deletes.and_then(|place| answers.get(place));
+            appended = places.version(&answers).map_err(Stop::Before)?;
+            let deleted = places.deletes.and_then(|place| answers.get(place));
             let missing = self.missing(deleted.map_or(&[], Vec::as_slice));
             let missing = missing.map_err(|error| Stop::Before(Failure::of(&error)))?;
             self.look_for_newer(&missing).await.map_err(Stop::Before)?;
@@ -115,54 +140,48 @@ impl<'a> Attempt<'a> {
         self.finish(&mut pipeline);
         let answers = self.lease.wait(pipeline.run()).await;
         let answers = answers.and_then(|answers| self.check(answers));
-        answers.map_err(Stop::Behind)?;
+        let answers = answers.map_err(Stop::Behind)?;
         self.lease.set_in_transaction(false);
-        Ok(())
+        match looks_for_newer {
+            true => Ok(appended),
+            false => places.version(&answers).map_err(Stop::Behind),
+        }
     }
 
-    /// Adds everything but the end. Returns the place of the delete statement, if there is one.
-    fn write(&self, pipeline: &mut Pipeline<'a, Vec<Row>>) -> Option<usize> {
+    /// Adds everything but the end.
+    fn write(&self, pipeline: &mut Pipeline<'a, Vec<Row>>) -> Places {
         let (connection, plan): (&'a Connection, _) = (self.lease, self.plan);
         let statements = &connection.statements;
-        let mut place = 0;
         if self.begins {
             let begin = self.shared.pool.flavour().begin();
             pipeline.push(plain(connection, begin));
-            place += 1;
         }
         if !plan.guarded.is_empty() {
             pipeline.push(lock_guards(connection, plan));
-            place += 1;
         }
         if !plan.turned.is_empty() {
             let turn = &statements.turn_guards;
             pipeline.push(async { connection.client.query(turn, &[&plan.turned]).await });
-            place += 1;
         }
         if !plan.shared.is_empty() {
             pipeline.push(with_keys(connection, &statements.share, &plan.shared));
-            place += 1;
         }
         for range in &plan.ranges {
             pipeline.push(delete_range(connection, range));
-            place += 1;
         }
         if !plan.claimed.is_empty() {
             pipeline.push(with_keys(connection, &statements.claim, &plan.claimed));
-            place += 1;
         }
         for columns in &plan.inserts {
             pipeline.push(with_values(connection, &statements.insert, columns));
-            place += 1;
         }
         for columns in &plan.puts {
             pipeline.push(with_values(connection, &statements.put, columns));
-            place += 1;
         }
-        let mut place_of_deletes = None;
+        let mut places = Places::default();
         if !plan.deletes.is_empty() {
+            places.deletes = Some(pipeline.len());
             pipeline.push(with_keys(connection, &statements.delete, &plan.deletes));
-            place_of_deletes = Some(place);
         }
         if !plan.tallies.heads.is_empty() {
             pipeline.push(add(connection, plan));
@@ -170,7 +189,31 @@ impl<'a> Attempt<'a> {
         if !plan.claimed.is_empty() {
             pipeline.push(with_keys(connection, &statements.unclaim, &plan.claimed));
         }
-        place_of_deletes
+        if let Some(log) = &statements.log {
+            places.appends = self.write_log(pipeline, log);
+        }
+        places
+    }
+
+    /// Adds what is done to the log. Returns the place of the first append, if there is one.
+    fn write_log(
+        &self,
+        pipeline: &mut Pipeline<'a, Vec<Row>>,
+        log: &'a LogStatements,
+    ) -> Option<usize> {
+        let (connection, plan): (&'a Connection, &'a Plan<'a>) = (self.lease, self.plan);
+        let client = &connection.client;
+        if !plan.log_deletes.is_empty() {
+            pipeline.push(async { client.query(&log.delete, &[&plan.log_deletes]).await });
+        }
+        for (start, end) in &plan.log_ranges {
+            pipeline.push(async move { client.query(&log.delete_range, &[start, end]).await });
+        }
+        let place = pipeline.len();
+        for entries in &plan.appends {
+            pipeline.push(append(connection, log, entries));
+        }
+        (!plan.appends.is_empty()).then_some(place)
     }
 
     /// Adds the record of this commit, and COMMIT.
@@ -233,6 +276,33 @@ impl<'a> Attempt<'a> {
             false => Ok(()),
         }
     }
+}
+
+impl Places {
+    /// The version of what was appended, from the answers of its pipeline.
+    fn version(self, answers: &[Vec<Row>]) -> Result<Option<i64>, Failure> {
+        let row = self.appends.and_then(|place| answers.get(place)?.first());
+        let version = row.map(|row| row.try_get(0)).transpose();
+        version.map_err(|error| Failure::of(&error))
+    }
+}
+
+async fn append(
+    connection: &Connection,
+    log: &LogStatements,
+    entries: &Appends<'_>,
+) -> Result<Vec<Row>, Error> {
+    let Appends {
+        prefixes,
+        values,
+        first,
+        ..
+    } = entries;
+    let epoch = connection.epoch.unwrap_or_default();
+    let client = &connection.client;
+    client
+        .query(&log.append, &[prefixes, values, &epoch, first])
+        .await
 }
 
 async fn plain(connection: &Connection, text: &str) -> Result<Vec<Row>, Error> {

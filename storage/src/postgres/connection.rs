@@ -12,6 +12,7 @@ use tracing::debug;
 use super::Flavour;
 use super::address::Address;
 use super::failure::Failure;
+use super::log;
 use super::pipeline;
 use super::reach::Reach;
 use super::statements::Statements;
@@ -51,6 +52,8 @@ pub(super) struct Connection {
     /// Marks the tally rows that only this connection writes. Because no other does, they never
     /// conflict.
     pub(super) slot: Slot,
+    /// The epoch of what it appends; none where there is no log.
+    pub(super) epoch: Option<i64>,
     reach: Arc<Reach>,
     /// From then on it is not used again: its row in `tessera_connection` must never get old.
     retires: Instant,
@@ -73,7 +76,7 @@ impl Connection {
         let set_up = Box::pin(Self::set_up(address, tls, flavour, reach));
         let opened = reach.answer_within(patience, set_up).await;
         match &opened {
-            Ok(_) => reach.note_answer(),
+            Ok(_) | Err(Failure::Crowded(_)) => reach.note_answer(),
             Err(failure) => reach.note_lost(&failure.to_string()),
         }
         opened
@@ -98,8 +101,12 @@ impl Connection {
         let (slot, identity, statements) = tokio::try_join!(
             client.query_one(take_slot, &[]),
             client.query_one(IDENTIFY, &[]),
-            Statements::prepare(&client),
+            Statements::prepare(&client, flavour),
         )?;
+        let epoch = match flavour {
+            Flavour::Postgres => Some(log::epoch(&client).await?),
+            Flavour::Cockroach | Flavour::Yugabyte => None,
+        };
         let slot = u32::try_from(slot.try_get::<_, i32>(0)?).unwrap_or_default();
         // Connections that were opened together do not all go together.
         let age = address.connection_age();
@@ -107,6 +114,7 @@ impl Connection {
         Ok(Self {
             id: identity.try_get(0)?,
             slot: Slot(slot),
+            epoch,
             reach: Arc::clone(reach),
             retires: Instant::now() + age,
             commits: AtomicI64::new(0),

@@ -8,11 +8,12 @@ use super::Flavour;
 use super::address::{Address, chain};
 use super::connection::connect;
 use super::guard;
+use super::log;
 use super::statements::SCHEMA;
 use super::tls::Tls;
 
 /// The version of the tables: [`SCHEMA`] is the first, [`upgrade`] makes later ones of it.
-const SCHEMA_VERSION: i64 = 2;
+const SCHEMA_VERSION: i64 = 3;
 
 /// Held while tables are made.
 const LOCK: &str = "SELECT pg_advisory_xact_lock(1413829460)";
@@ -220,7 +221,10 @@ async fn upgrade(client: &Client, flavour: Flavour) -> Result<(), Error> {
     if schema_version(client).await? >= SCHEMA_VERSION {
         return client.batch_execute("ROLLBACK").await;
     }
-    client.batch_execute(&second_version(flavour)).await?;
+    if schema_version(client).await? < 2 {
+        client.batch_execute(&second_version(flavour)).await?;
+    }
+    client.batch_execute(&third_version(flavour)).await?;
     client.batch_execute("COMMIT").await?;
     info!(
         "the tables are now of version {SCHEMA_VERSION}: older releases cannot use them any more"
@@ -240,6 +244,19 @@ fn second_version(flavour: Flavour) -> String {
     format!("{data} {guards} {settings} {rows} INSERT INTO tessera_schema VALUES (2);")
 }
 
+/// What makes tables of version 3 of those of version 2: a table for the change log. A server of an
+/// earlier release would write without noting it there; it finds its guards no more, and cannot.
+fn third_version(flavour: Flavour) -> String {
+    let tables = match flavour {
+        Flavour::Postgres => log::TABLES,
+        Flavour::Cockroach | Flavour::Yugabyte => "",
+    };
+    format!(
+        "{tables} ALTER TABLE tessera_guard RENAME TO tessera_guards;
+            INSERT INTO tessera_schema VALUES (3);"
+    )
+}
+
 /// Makes the tables, unless another server does so at the same moment.
 async fn create(client: &Client, flavour: Flavour) -> Result<(), Error> {
     client.batch_execute("BEGIN").await?;
@@ -251,6 +268,7 @@ async fn create(client: &Client, flavour: Flavour) -> Result<(), Error> {
     }
     client.batch_execute(SCHEMA).await?;
     client.batch_execute(&second_version(flavour)).await?;
+    client.batch_execute(&third_version(flavour)).await?;
     client.batch_execute("COMMIT").await
 }
 

@@ -16,6 +16,8 @@ pub(super) enum Failure {
     Lost(String),
     /// Nothing came in time. What was sent last may have been done, or may still be.
     Silent(String),
+    /// The database has no more connections to give; those that are open go on.
+    Crowded(String),
     /// Anything else; nothing was done.
     Engine(EngineError),
 }
@@ -34,6 +36,7 @@ impl Failure {
             // standby.
             "40003" | "57P01" | "57P02" | "57P03" | "57P05" | "25P03" | "25006" => Self::Lost(text),
             code if code.starts_with("08") => Self::Lost(text),
+            "53300" => Self::Crowded(text),
             "53100" => Self::Engine(EngineError::ReadOnly(text)),
             "XX001" | "XX002" => Self::Engine(EngineError::Corrupt(text)),
             _ => Self::Engine(EngineError::Unavailable(text)),
@@ -44,7 +47,7 @@ impl Failure {
     pub(super) fn into_engine_error(self) -> EngineError {
         match self {
             Self::Engine(error) => error,
-            Self::Conflict | Self::Lost(_) | Self::Silent(_) => {
+            Self::Conflict | Self::Lost(_) | Self::Silent(_) | Self::Crowded(_) => {
                 EngineError::Unavailable(self.to_string())
             }
         }
@@ -55,7 +58,7 @@ impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Conflict => f.write_str("the database asks to begin again"),
-            Self::Lost(text) | Self::Silent(text) => f.write_str(text),
+            Self::Lost(text) | Self::Silent(text) | Self::Crowded(text) => f.write_str(text),
             Self::Engine(error) => fmt::Display::fmt(error, f),
         }
     }

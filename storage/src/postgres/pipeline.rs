@@ -26,6 +26,11 @@ impl<'a, T: Unpin> Pipeline<'a, T> {
         }
     }
 
+    /// How many requests there are.
+    pub(super) fn len(&self) -> usize {
+        self.requests.len()
+    }
+
     /// Adds a request behind the others. It is not sent yet.
     pub(super) fn push(&mut self, request: impl Future<Output = Result<T, Error>> + Send + 'a) {
         self.requests.push(Request::Sent(Box::pin(request)));

@@ -2,7 +2,8 @@
 
 use bytes::Bytes;
 use tessera_core::engine::KeyRange;
-use tessera_core::write_set::{Write, WriteSet};
+use tessera_core::key;
+use tessera_core::write_set::{Appended, Write, WriteSet};
 
 use super::guard;
 use super::snapshot::Seen;
@@ -32,6 +33,21 @@ pub(super) struct Plan<'a> {
     /// Whether all deleted keys are known to have been there.
     pub(super) deletes_are_sure: bool,
     pub(super) tallies: Tallies<'a>,
+    pub(super) appends: Vec<Appends<'a>>,
+    /// Deleted keys that may be those of appended entries.
+    pub(super) log_deletes: Vec<&'a [u8]>,
+    /// Deleted ranges that may hold appended entries.
+    pub(super) log_ranges: Vec<(&'a [u8], Vec<u8>)>,
+}
+
+/// Appended entries as columns.
+#[derive(Default)]
+pub(super) struct Appends<'a> {
+    pub(super) prefixes: Vec<&'a [u8]>,
+    pub(super) values: Vec<&'a [u8]>,
+    /// The number of the first one within its commit.
+    pub(super) first: i64,
+    bytes: usize,
 }
 
 /// Keys and values as columns.
@@ -135,7 +151,41 @@ impl<'a> Plan<'a> {
             plan.tallies.items.push(delta.items);
             plan.tallies.bytes.push(delta.bytes);
         }
+        plan.note_log(writes);
         plan
+    }
+
+    fn note_log(&mut self, writes: &'a WriteSet) {
+        for (number, appended) in (0..).zip(writes.appended()) {
+            self.append(number, appended);
+        }
+        let deleted = self.deletes.heads.iter().copied();
+        self.log_deletes = deleted.filter(|key| key::is_log(key)).collect();
+        let log = key::log();
+        let (start, end) = (log.start, log.end.unwrap_or_default());
+        for range in writes.range_deletes() {
+            let until = range.end.as_ref().map_or(&end, |it| it.min(&end));
+            if *until > start && range.start < end {
+                self.log_ranges.push((&range.start, until.to_vec()));
+            }
+        }
+    }
+
+    fn append(&mut self, number: i64, appended: &'a Appended) {
+        let bytes = appended.prefix.len() + appended.value.len();
+        let has_room = |last: &&mut Appends<'_>| last.bytes + bytes <= MAX_STATEMENT_BYTES;
+        if self.appends.last_mut().filter(has_room).is_none() {
+            let first = number;
+            self.appends.push(Appends {
+                first,
+                ..Appends::default()
+            });
+        }
+        if let Some(last) = self.appends.last_mut() {
+            last.prefixes.push(&appended.prefix);
+            last.values.push(&appended.value);
+            last.bytes += bytes;
+        }
     }
 
     fn guard(&mut self, key: &'a Bytes, is_present: Option<bool>) {
@@ -205,7 +255,7 @@ mod tests {
 
     #[test]
     fn a_widely_guarded_key_is_its_bucket() {
-        let key = tessera_core::key::definition_version(9);
+        let key = key::definition_version(9);
         let bucket = guard::bucket(&key).unwrap();
         let mut guarding = WriteSet::default();
         guarding.guard(key.clone());

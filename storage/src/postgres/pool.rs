@@ -10,7 +10,7 @@
 use std::ops::Deref;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tessera_core::engine::{EngineError, EngineResult};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -18,6 +18,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use super::Flavour;
 use super::address::Address;
 use super::connection::Connection;
+use super::failure::Failure;
 use super::pipeline;
 use super::reach::Reach;
 use super::tls::Tls;
@@ -27,6 +28,11 @@ const PATIENCE: Duration = Duration::from_secs(10);
 
 /// How long one that will be kept waits for another that is: those end when their clients say so.
 const PATIENCE_TO_KEEP: Duration = Duration::from_secs(5);
+
+/// Where the database has none left to give, it is asked again after so many looks for one of ours
+/// that came back.
+const LOOKS: u32 = 20;
+const BETWEEN_LOOKS: Duration = Duration::from_millis(10);
 
 /// Fewer could not be divided.
 const FEWEST: usize = 2;
@@ -108,7 +114,7 @@ impl Pool {
         self.check_open()?;
         let connection = match self.take_idle() {
             Some(connection) => connection,
-            None => Arc::new(self.open().await?),
+            None => self.open_or_wait().await?,
         };
         Ok(Lease {
             connection,
@@ -121,11 +127,38 @@ impl Pool {
 
     /// A new connection that is not counted, for what must not wait for those that are.
     pub(super) async fn open(&self) -> EngineResult<Connection> {
-        let opened = Connection::open(&self.address, &self.tls, self.flavour, &self.reach).await;
-        opened.map_err(|failure| {
-            let cause = format!("cannot connect to {}: {failure}", self.address);
-            EngineError::Unavailable(cause)
-        })
+        let opened = self.try_open().await;
+        opened.map_err(|failure| self.not_connected(&failure))
+    }
+
+    async fn try_open(&self) -> Result<Connection, Failure> {
+        Connection::open(&self.address, &self.tls, self.flavour, &self.reach).await
+    }
+
+    /// A new connection, or one that another request gave back meanwhile: others use the database
+    /// as well, and it may have fewer to give than this pool is allowed.
+    async fn open_or_wait(&self) -> EngineResult<Arc<Connection>> {
+        let began = Instant::now();
+        loop {
+            let failure = match self.try_open().await {
+                Ok(connection) => return Ok(Arc::new(connection)),
+                Err(failure) => failure,
+            };
+            let is_crowded = matches!(failure, Failure::Crowded(_));
+            if !is_crowded || began.elapsed() >= PATIENCE {
+                return Err(self.not_connected(&failure));
+            }
+            for _ in 0..LOOKS {
+                tokio::time::sleep(BETWEEN_LOOKS).await;
+                if let Some(connection) = self.take_idle() {
+                    return Ok(connection);
+                }
+            }
+        }
+    }
+
+    fn not_connected(&self, failure: &Failure) -> EngineError {
+        EngineError::Unavailable(format!("cannot connect to {}: {failure}", self.address))
     }
 
     /// Ends the connections that nobody uses, and returns them.

@@ -9,8 +9,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
 use tessera_core::engine::{
-    Answer, BoxFuture, CommitOutcome, EngineError, EngineResult, KeyRange, Page, Scan, Snapshot,
+    Answer, BoxFuture, CommitOutcome, EngineError, EngineResult, KeyRange, Page, Scan, Settled,
+    Snapshot,
 };
+use tessera_core::key;
 use tessera_core::write_set::{Tally, WriteSet};
 use tokio_postgres::types::ToSql;
 use tokio_postgres::{Row, Statement};
@@ -18,6 +20,7 @@ use tokio_postgres::{Row, Statement};
 use super::Shared;
 use super::commit;
 use super::failure::{Failure, engine_error};
+use super::log;
 use super::page::{self, byte_limit, draft, is_long, row_limit};
 use super::pipeline::Pipeline;
 use super::pool::Lease;
@@ -129,6 +132,56 @@ impl PostgresSnapshot {
         Ok(rows)
     }
 
+    /// How far the log is complete, and then the moment: in this order, so that the moment shows
+    /// all of that.
+    async fn begin_settled(&self) -> EngineResult<Settled> {
+        self.shared.pool.check_open()?;
+        let mut lease = self.lease.lock().await;
+        if lease.is_some() {
+            let cause = "the snapshot has begun, and can no longer tell how far it is complete";
+            return Err(EngineError::Unavailable(cause.to_owned()));
+        }
+        let mut attempt = 1;
+        loop {
+            let fresh = self.shared.pool.lease().await?;
+            match self.settle(&fresh).await {
+                Ok(settled) => {
+                    *lease = Some(Arc::new(fresh));
+                    return Ok(settled);
+                }
+                Err(Failure::Lost(_)) if attempt < ATTEMPTS => {
+                    fresh.give_up();
+                    attempt += 1;
+                }
+                Err(failure) => return Err(failure.into_engine_error()),
+            }
+        }
+    }
+
+    async fn settle(&self, lease: &Lease) -> Result<Settled, Failure> {
+        let (Some(log), Some(epoch)) = (&lease.statements.log, lease.epoch) else {
+            let cause = "change feeds need PostgreSQL itself, or another engine".to_owned();
+            return Err(Failure::Engine(EngineError::Unavailable(cause)));
+        };
+        let begin = format!("{}; SELECT 1", self.shared.pool.flavour().begin());
+        lease.set_in_transaction(true);
+        let mut pipeline = Pipeline::new();
+        pipeline.push(lease.client.query(&log.settled, &[]));
+        pipeline.push(async {
+            lease
+                .client
+                .batch_execute(&begin)
+                .await
+                .map(|()| Vec::new())
+        });
+        let answers = lease.wait(pipeline.run()).await?;
+        let answers: Result<Vec<Vec<Row>>, _> = answers.into_iter().collect();
+        let answers = answers.map_err(|error| Failure::of(&error))?;
+        let row = answers.first().and_then(|rows| rows.first());
+        let lost = || Failure::Lost("the database did not say what is settled".to_owned());
+        log::settled(row.ok_or_else(lost)?, epoch).map_err(|error| Failure::of(&error))
+    }
+
     fn note(&self, key: Bytes, value: Option<&Bytes>) {
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
         seen.note(key, value);
@@ -137,9 +190,13 @@ impl PostgresSnapshot {
     async fn read(&self, key: &[u8]) -> EngineResult<Option<Bytes>> {
         let stored = StoredKey::new(key);
         let beyond = stored.beyond_marks();
+        let is_log = key::is_log(key);
         let rows = self
             .query(
-                |statements| &statements.get,
+                |statements| match &statements.log {
+                    Some(log) if is_log => &log.get,
+                    _ => &statements.get,
+                },
                 &[&stored.head, &stored.mark, &beyond],
             )
             .await?;
@@ -152,6 +209,13 @@ impl PostgresSnapshot {
         if keys.is_empty() {
             self.shared.pool.check_open()?;
             return Ok(Vec::new());
+        }
+        if keys.iter().any(|key| key::is_log(key)) {
+            let mut values = Vec::with_capacity(keys.len());
+            for key in keys {
+                values.push(self.read(key).await?);
+            }
+            return Ok(values);
         }
         let stored: Vec<StoredKey<'_>> = keys.iter().map(|key| StoredKey::new(key)).collect();
         let heads: Vec<&[u8]> = stored.iter().map(|key| key.head).collect();
@@ -175,6 +239,7 @@ impl PostgresSnapshot {
             reverse: scan.reverse,
             keys_only: scan.keys_only,
             whole_keys: has_long_bound(&scan.range),
+            with_log: may_hold_log(&scan.range),
         };
         let mut rows = self.rows(scan, kind).await?;
         if !kind.whole_keys {
@@ -215,6 +280,14 @@ impl PostgresSnapshot {
     }
 }
 
+/// Whether entries of the log may be in a range.
+fn may_hold_log(range: &KeyRange) -> bool {
+    let log = key::log();
+    let begins_behind = log.end.is_some_and(|end| range.start >= end);
+    let ends_before = range.end.as_ref().is_some_and(|end| *end <= log.start);
+    !begins_behind && !ends_before
+}
+
 fn has_long_bound(range: &KeyRange) -> bool {
     let is_long = |key: &Bytes| key.len() > HEAD_BYTES;
     is_long(&range.start) || range.end.as_ref().is_some_and(is_long)
@@ -238,6 +311,10 @@ impl Snapshot for PostgresSnapshot {
 
     fn scan<'a>(&'a self, scan: &'a Scan) -> BoxFuture<'a, EngineResult<Page>> {
         Box::pin(self.read_page(scan))
+    }
+
+    fn settled(&self) -> Answer<'_, EngineResult<Settled>> {
+        Answer::later(self.begin_settled())
     }
 
     fn commit(

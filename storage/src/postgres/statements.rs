@@ -5,11 +5,14 @@
 
 use tokio_postgres::{Client, Error, Statement};
 
+use super::Flavour;
+use super::log::{DATA_AND_LOG, LogStatements};
+
 /// The tables of version 1. `tessera_entry` holds the data, see `stored_key`; in version 2 it is
 /// divided into what changes often and the rest, under the name `tessera_data`.
 /// `tessera_connection` has a row for each connection with the number of its last commit, which
 /// tells after a lost connection whether that commit happened. `tessera_guard` came with version 2,
-/// see `guard`.
+/// see `guard`, and has another name since version 3.
 pub(super) const SCHEMA: &str = "
 CREATE TABLE tessera_entry (
     key bytea NOT NULL,
@@ -38,12 +41,12 @@ const MULTI_GET: &str = "SELECT u.position, e.value, e.items, e.bytes
     JOIN tessera_data e
     ON e.key = u.key AND e.mark >= u.mark AND e.mark < u.mark || '\\x02'::bytea";
 
-const LOCK_GUARDS: &str = "SELECT 1 FROM tessera_guard
+const LOCK_GUARDS: &str = "SELECT 1 FROM tessera_guards
     WHERE bucket = ANY($1::int[]) AND slot = $2 FOR SHARE";
 
 /// In the order of the rows, so that two who do this wait for each other and never both.
-const TURN_GUARDS: &str = "UPDATE tessera_guard g SET turn = turn + 1
-    FROM (SELECT bucket, slot FROM tessera_guard WHERE bucket = ANY($1::int[])
+const TURN_GUARDS: &str = "UPDATE tessera_guards g SET turn = turn + 1
+    FROM (SELECT bucket, slot FROM tessera_guards WHERE bucket = ANY($1::int[])
         ORDER BY bucket, slot FOR UPDATE) locked
     WHERE g.bucket = locked.bucket AND g.slot = locked.slot";
 
@@ -108,17 +111,21 @@ pub(super) struct Statements {
     pub(super) delete_range: Statement,
     pub(super) add: Statement,
     pub(super) record: Statement,
-    scans: Choice<Choice<Choice<Statement>>>,
+    /// None where there is no log.
+    pub(super) log: Option<LogStatements>,
+    scans: Scans,
+    /// The same over the data and the log; over the data alone where there is no log.
+    log_scans: Scans,
 }
 
 impl Statements {
     /// Prepares all, in one round trip.
-    pub(super) async fn prepare(client: &Client) -> Result<Self, Error> {
+    pub(super) async fn prepare(client: &Client, flavour: Flavour) -> Result<Self, Error> {
         let read = async {
             tokio::try_join!(
                 client.prepare(GET),
                 client.prepare(MULTI_GET),
-                prepare_scans(client),
+                prepare_scans(client, flavour),
             )
         };
         let guard = async {
@@ -138,9 +145,15 @@ impl Statements {
                 client.prepare(DELETE_RANGE),
             )
         };
+        let log = async {
+            Ok(match flavour {
+                Flavour::Postgres => Some(LogStatements::prepare(client).await?),
+                Flavour::Cockroach | Flavour::Yugabyte => None,
+            })
+        };
         let count = async { tokio::try_join!(client.prepare(ADD), client.prepare(RECORD)) };
-        let (read, guard, write, count) = tokio::try_join!(read, guard, write, count)?;
-        let (get, multi_get, scans) = read;
+        let (read, guard, write, count, log) = tokio::try_join!(read, guard, write, count, log)?;
+        let (get, multi_get, (scans, log_scans)) = read;
         let (lock_guards, turn_guards, share, claim, unclaim) = guard;
         let (insert, put, delete, delete_range) = write;
         let (add, record) = count;
@@ -158,14 +171,22 @@ impl Statements {
             delete_range,
             add,
             record,
+            log,
             scans,
+            log_scans,
         })
     }
 
     /// The scan of this kind.
     pub(super) fn scan(&self, kind: ScanKind) -> &Statement {
-        let scans = self.scans.pick(kind.reverse).pick(kind.keys_only);
-        scans.pick(kind.whole_keys)
+        let scans = match kind.with_log {
+            true => &self.log_scans,
+            false => &self.scans,
+        };
+        scans
+            .pick(kind.reverse)
+            .pick(kind.keys_only)
+            .pick(kind.whole_keys)
     }
 }
 
@@ -181,12 +202,20 @@ impl<T> Choice<T> {
     }
 }
 
-async fn prepare_scans(client: &Client) -> Result<Choice<Choice<Choice<Statement>>>, Error> {
+type Scans = Choice<Choice<Choice<Statement>>>;
+
+async fn prepare_scans(client: &Client, flavour: Flavour) -> Result<(Scans, Scans), Error> {
+    let has_log = flavour == Flavour::Postgres;
+    tokio::try_join!(scans_of(client, false), scans_of(client, has_log))
+}
+
+async fn scans_of(client: &Client, with_log: bool) -> Result<Scans, Error> {
     let one = async |reverse, keys_only, whole_keys| {
         let kind = ScanKind {
             reverse,
             keys_only,
             whole_keys,
+            with_log,
         };
         client.prepare(&kind.sql()).await
     };
@@ -212,6 +241,8 @@ pub(super) struct ScanKind {
     pub(super) keys_only: bool,
     /// By the whole key, with a sort among long keys of one head, instead of by the index alone.
     pub(super) whole_keys: bool,
+    /// Of the log as well.
+    pub(super) with_log: bool,
 }
 
 impl ScanKind {
@@ -219,8 +250,15 @@ impl ScanKind {
     /// than allowed.
     fn sql(self) -> String {
         let direction = if self.reverse { "DESC" } else { "ASC" };
+        let table = match self.with_log {
+            true => DATA_AND_LOG,
+            false => "tessera_data",
+        };
         let order = if self.whole_keys {
             format!("key {direction}, coalesce(tail, '') {direction}, mark {direction}")
+        } else if self.with_log {
+            // In the order of the indexes of both; a key is in one of them.
+            format!("key {direction}")
         } else {
             format!("key {direction}, mark {direction}")
         };
@@ -243,7 +281,7 @@ impl ScanKind {
                     SELECT key, mark, tail, {value} AS value, items, bytes,
                         octet_length(key) + coalesce(octet_length(tail), 0)
                         + coalesce(octet_length({value}), 0) AS size
-                    FROM tessera_data WHERE key >= $1 AND key <= $3 {tails}
+                    FROM {table} WHERE key >= $1 AND key <= $3 {tails}
                     ORDER BY {order} LIMIT $5
                 ) limited
             ) sized WHERE before < $6 ORDER BY {order}"

@@ -9,6 +9,7 @@
 //! | `01 · slot` | what one connection added to the tally of that key |
 //! | `80 · SHA-256` | the value of a longer key; the rest of it is in `tail` |
 //! | `80 · SHA-256 · 01 · slot` | what one connection added to the tally of a longer key |
+//! | … `01 · ff ff ff ff` | what several had added to it, see `tidy` |
 //!
 //! So the rows of one key are those whose mark begins with the key's own and goes on with `01` at
 //! most.
@@ -22,6 +23,9 @@ use sha2::{Digest, Sha256};
 pub(super) const HEAD_BYTES: usize = 2_000;
 
 const TALLY: u8 = 0x01;
+/// Behind the mark of a key: the row into which others are folded, of a slot that no connection
+/// has.
+pub(super) const FOLDED: [u8; 5] = [TALLY, 0xff, 0xff, 0xff, 0xff];
 const BEYOND_TALLIES: u8 = 0x02;
 const LONG: u8 = 0x80;
 

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use tessera_core::engine::{CommitOutcome, EngineResult};
+use tessera_core::engine::{CommitOutcome, Done, EngineResult};
 use tokio::time::Instant;
 use tracing::{info, warn};
 
@@ -39,18 +39,18 @@ pub(super) async fn resolve(
             Ok(Some(last)) if last >= record => {
                 info!(cause, "a commit was done although its answer was lost");
                 let version = shared.version.fetch_add(1, Ordering::AcqRel) + 1;
-                return CommitOutcome::Done(version);
+                return CommitOutcome::Done(Done::at(version));
             }
             Ok(Some(_)) => return CommitOutcome::Conflict,
             Ok(None) => {
                 warn!(
                     cause,
-                    "nobody can say how a commit ended: its record is not there"
+                    "the outcome of a commit is unknown: its record is missing"
                 );
                 return CommitOutcome::Unknown;
             }
             Err(error) if Instant::now() > deadline => {
-                warn!(cause, %error, "nobody can say how a commit ended");
+                warn!(cause, %error, "the outcome of a commit is unknown");
                 return CommitOutcome::Unknown;
             }
             Err(_) => tokio::time::sleep(PAUSE).await,

@@ -53,6 +53,8 @@ impl Drop for Answers {
 
 #[cfg(test)]
 mod tests {
+    use tessera_core::engine::Done;
+
     use super::*;
 
     fn check(writers: u64, runtime: Option<&Handle>) {
@@ -60,7 +62,7 @@ mod tests {
         let mut waiting = Vec::new();
         for version in 0..writers {
             let (sender, receiver) = oneshot::channel();
-            let outcome = Ok(CommitOutcome::Done(version));
+            let outcome = Ok(CommitOutcome::Done(Done::at(version)));
             answers.add(sender, (outcome, WriteSet::default()));
             waiting.push(receiver);
         }
@@ -68,7 +70,7 @@ mod tests {
         answers.send(runtime);
         for (receiver, version) in waiting.into_iter().zip(1..) {
             let (outcome, _) = receiver.blocking_recv().unwrap();
-            assert_eq!(outcome, Ok(CommitOutcome::Done(version)));
+            assert_eq!(outcome, Ok(CommitOutcome::Done(Done::at(version))));
         }
     }
 

@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use bytes::Bytes;
 use rocksdb::WriteBatch;
 use tessera_core::engine::KeyRange;
+use tessera_core::feed::stamp::Stamp;
 use tessera_core::write_set::{Tally, Write, WriteSet};
 
 use super::MAX_KEY_BYTES;
@@ -34,8 +35,8 @@ impl Batch {
         }
     }
 
-    /// Adds what `writes` does, behind everything added before.
-    pub(super) fn apply(&mut self, writes: &WriteSet) {
+    /// Adds what `writes` does, behind everything added before. `stamp` is its first.
+    pub(super) fn apply(&mut self, writes: &WriteSet, stamp: Stamp) {
         if self.must_follow_tallies(writes) {
             self.flush_tallies();
         }
@@ -51,6 +52,10 @@ impl Batch {
         for (key, delta) in writes.tallies() {
             let sum = self.tallies.entry(key.clone()).or_default();
             *sum = sum.plus(*delta);
+        }
+        for (entry, appended) in (0..).zip(writes.appended()) {
+            let key = appended.key(Stamp { entry, ..stamp });
+            self.batch.put(key, &appended.value);
         }
     }
 

@@ -6,7 +6,8 @@ use std::sync::mpsc::RecvTimeoutError;
 use std::time::{Duration, Instant};
 
 use rocksdb::WriteOptions;
-use tessera_core::engine::{CommitOutcome, EngineError, EngineResult};
+use tessera_core::engine::{CommitOutcome, Done, EngineError, EngineResult};
+use tessera_core::feed::stamp::Stamp;
 use tessera_core::recent_commits::RecentCommits;
 use tessera_core::write_set::WriteSet;
 use tokio::sync::OwnedSemaphorePermit;
@@ -28,6 +29,10 @@ const SYNC_INTERVAL: Duration = Duration::from_millis(100);
 const MAX_BATCH_BYTES: usize = 8 << 20;
 
 /// What the commit thread is asked.
+#[expect(
+    clippy::large_enum_variant,
+    reason = "all but the last message are commits, so a box would only cost an allocation"
+)]
 pub(super) enum Message {
     /// Commit a write set.
     Commit(Commit),
@@ -170,16 +175,24 @@ impl Committer {
 
     fn commit(&mut self, commits: Vec<Commit>, bytes: usize) {
         let start = Instant::now();
-        self.space.look();
+        self.space.look_before(start, bytes);
         let next_version = self.version + 1;
         let mut batch = Batch::new(self.synced_sequence, bytes);
+        let mut stamp = Stamp {
+            epoch: self.shared.epoch(),
+            version: next_version,
+            ..Stamp::START
+        };
         let outcomes: Vec<EngineResult<CommitOutcome>> = commits
             .iter()
-            .map(|commit| self.decide(commit, next_version, &mut batch))
+            .map(|commit| self.decide(commit, &mut stamp, &mut batch))
             .collect();
-        let applied = Ok(CommitOutcome::Done(next_version));
+        let is_applied = |outcome: &EngineResult<CommitOutcome>| match outcome {
+            Ok(CommitOutcome::Done(done)) => done.version == next_version,
+            _ => false,
+        };
         let sync_demanded = commits.iter().any(|commit| commit.writes.sync_demanded());
-        let written = if outcomes.contains(&applied) {
+        let written = if outcomes.iter().any(is_applied) {
             self.write(batch, next_version, sync_demanded)
         } else if sync_demanded {
             if self.unsynced_since.is_some() {
@@ -194,7 +207,7 @@ impl Committer {
         for (commit, outcome) in commits.into_iter().zip(outcomes) {
             let outcome = match &written {
                 // It may be in the log, and then turns up when the engine is opened again.
-                Err(_) if outcome == applied => Ok(CommitOutcome::Unknown),
+                Err(_) if is_applied(&outcome) => Ok(CommitOutcome::Unknown),
                 Err(error) if commit.writes.sync_demanded() => Err(error.clone()),
                 _ => outcome,
             };
@@ -205,11 +218,12 @@ impl Committer {
         self.filters.check(&self.database);
     }
 
-    /// Decides one commit, and adds it to the batch if it may be applied.
+    /// Decides one commit, and adds it to the batch if it may be applied. `stamp` is the first of
+    /// the next one that is.
     fn decide(
         &mut self,
         commit: &Commit,
-        version: u64,
+        stamp: &mut Stamp,
         batch: &mut Batch,
     ) -> EngineResult<CommitOutcome> {
         let writes = &commit.writes;
@@ -222,14 +236,20 @@ impl Committer {
             return Ok(CommitOutcome::Conflict);
         }
         if writes.is_empty() {
-            return Ok(CommitOutcome::Done(self.version));
+            return Ok(CommitOutcome::Done(Done::at(self.version)));
         }
         if let Some(refusal) = self.space.refusal_of(writes) {
             return Err(refusal);
         }
-        self.recent.record(version, writes);
-        batch.apply(writes);
-        Ok(CommitOutcome::Done(version))
+        self.recent.record(stamp.version, writes);
+        batch.apply(writes, *stamp);
+        let appended = !writes.appended().is_empty();
+        let done = Done {
+            version: stamp.version,
+            stamp: appended.then(|| stamp.end_of_commit()),
+        };
+        stamp.commit += 1;
+        Ok(CommitOutcome::Done(done))
     }
 
     /// Why the engine takes no writes, or only some.
@@ -259,7 +279,7 @@ impl Committer {
         }
         // A synced write also syncs everything before it.
         if sync {
-            self.note_sync();
+            self.note_sync(version);
         } else if self.unsynced_since.is_none() {
             self.unsynced_since = Some(Instant::now());
         }
@@ -270,7 +290,7 @@ impl Committer {
 
     fn sync(&mut self) {
         match self.database.flush_wal(true) {
-            Ok(()) => self.note_sync(),
+            Ok(()) => self.note_sync(self.version),
             Err(error) => {
                 self.unsynced_since = None;
                 self.shared.fail(&error);
@@ -278,8 +298,9 @@ impl Committer {
         }
     }
 
-    fn note_sync(&mut self) {
+    fn note_sync(&mut self, version: u64) {
         self.unsynced_since = None;
+        self.shared.note_synced(version);
         // No one else writes, so this is the last of what was just synced.
         self.synced_sequence = self.database.latest_sequence_number();
         self.mark.note(self.synced_sequence);

@@ -105,7 +105,7 @@ fn recovery_mode(data: &Path, state: LogState) -> Result<DBRecoveryMode, OpenErr
             offset,
             batch_follows,
         } => {
-            tracing::warn!(file = %file.display(), offset, "leaving out writes that never synced");
+            tracing::warn!(file = %file.display(), offset, "dropping writes that never synced");
             if batch_follows {
                 log_check::cut_torn_log(&file, offset, data).map_err(cannot)?;
             }

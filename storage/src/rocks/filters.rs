@@ -66,10 +66,10 @@ impl Filters {
         let shape = format!("{{partition_filters={in_pieces}}}");
         match database.set_options(&[("block_based_table_factory", &shape)]) {
             Ok(()) => {
-                tracing::info!(keys, in_pieces, "filters of new files change their shape");
+                tracing::info!(keys, in_pieces, "new files get filters of another kind");
                 self.in_pieces = in_pieces;
             }
-            Err(error) => tracing::warn!(%error, "filters of new files keep their shape"),
+            Err(error) => tracing::warn!(%error, "cannot change the kind of filters of new files"),
         }
     }
 }

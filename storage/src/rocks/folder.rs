@@ -6,6 +6,7 @@
 //! <data>/new          there until the database was made: nothing that is missing is a loss yet
 //! <data>/lock         locked while the folder is open; holds the number of that process
 //! <data>/synced       how far the log was synced: see `synced_mark`
+//! <data>/epochs       which history the commits belong to: see `epochs`
 //! <data>/rocks/       RocksDB
 //! ```
 //!
@@ -240,6 +241,29 @@ fn has_database_files(rocks: &Path) -> Result<bool, OpenError> {
     Ok(false)
 }
 
+/// Says what else lies in a folder where data is made for the first time: it may be meant for
+/// something else.
+fn warn_of_strangers(data: &Path) {
+    const OURS: [&str; 6] = ["lock", "new", "format.new", "rocks", "tls", "control.sock"];
+    // What a disk of its own brings along.
+    const USUAL: &str = "lost+found";
+    let entries = fs::read_dir(data).into_iter().flatten().flatten();
+    let names = entries.map(|entry| entry.file_name().to_string_lossy().into_owned());
+    let mut strangers: Vec<String> = names
+        .filter(|name| name != USUAL && !OURS.contains(&name.as_str()))
+        .collect();
+    if strangers.is_empty() {
+        return;
+    }
+    strangers.sort();
+    strangers.truncate(5);
+    tracing::warn!(
+        path = %data.display(), found = strangers.join(", "),
+        "the data folder is new to this program and not empty: if its files belong to another \
+         program, stop the server and choose another data folder"
+    );
+}
+
 fn check_format(data: &Path, has_data: bool) -> Result<(), OpenError> {
     let file = data.join("format");
     let damaged = |cause: &str| OpenError::Damaged {
@@ -249,6 +273,7 @@ fn check_format(data: &Path, has_data: bool) -> Result<(), OpenError> {
     let text = match fs::read_to_string(&file) {
         Ok(text) => text,
         Err(error) if error.kind() == io::ErrorKind::NotFound && !has_data => {
+            warn_of_strangers(data);
             let begun = create_file(&new_path(data)).and_then(|file| file.sync_all());
             let begun = begun.and_then(|()| write_format(data));
             return begun.map_err(|error| OpenError::from_io(data, &error));

@@ -1,11 +1,12 @@
 //! Room on the disk that writes leave free.
 //!
 //! A disk that is full in the middle of a write leaves the engine read-only until it is opened
-//! again, because nobody can say what the disk has. So writes are refused before that, while what
+//! again, because the state of the disk is unknown. So writes are refused before that, while what
 //! is in memory still fits on the disk; their outcome is known, and they go on by themselves once
 //! there is room. Deleting is allowed for longer than adding, since it is how room is made.
 
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use tessera_core::engine::EngineError;
 use tessera_core::write_set::{Write, WriteSet};
@@ -17,11 +18,19 @@ const PART_OF_DISK: u64 = 8;
 /// A write set that deletes may put this much: notes of the front ends about the deletion.
 const NOTE_BYTES: usize = 4 << 10;
 
+/// What was seen is good for so long: others write to the disk as well.
+const LOOK_INTERVAL: Duration = Duration::from_millis(50);
+/// Or until this part of what is kept free was written since.
+const PART_OF_RESERVE: u64 = 16;
+
 /// Watches the free space of one disk.
 pub(super) struct FreeSpace {
     folder: PathBuf,
     reserve: u64,
     free: u64,
+    looked: Instant,
+    /// Bytes that were written since.
+    written: u64,
 }
 
 impl FreeSpace {
@@ -31,6 +40,8 @@ impl FreeSpace {
             folder: folder.to_owned(),
             reserve: 0,
             free: u64::MAX,
+            looked: Instant::now(),
+            written: 0,
         };
         if let Ok(disk) = rustix::fs::statvfs(folder) {
             let part = disk.f_blocks.saturating_mul(disk.f_frsize) / PART_OF_DISK;
@@ -40,8 +51,18 @@ impl FreeSpace {
         space
     }
 
-    /// Looks again. A system call of about a microsecond, once for each batch.
-    pub(super) fn look(&mut self) {
+    /// Looks again if it is time, before so many bytes are written. A full disk is always looked
+    /// at: writes go on as soon as there is room.
+    pub(super) fn look_before(&mut self, now: Instant, bytes: usize) {
+        self.written = self.written.saturating_add(bytes as u64);
+        let is_recent = now.saturating_duration_since(self.looked) < LOOK_INTERVAL;
+        if !is_recent || self.is_low() || self.written > self.reserve / PART_OF_RESERVE {
+            self.look();
+        }
+    }
+
+    fn look(&mut self) {
+        (self.looked, self.written) = (Instant::now(), 0);
         let was_low = self.is_low();
         if let Ok(disk) = rustix::fs::statvfs(&self.folder) {
             self.free = disk.f_bavail.saturating_mul(disk.f_frsize);
@@ -93,6 +114,8 @@ fn makes_room(writes: &WriteSet) -> bool {
             Write::Delete => deletes = true,
         }
     }
+    let appended = writes.appended().iter().map(|it| it.value.len());
+    put_bytes += appended.sum::<usize>();
     deletes && put_bytes <= NOTE_BYTES
 }
 
@@ -114,6 +137,8 @@ mod tests {
             folder: PathBuf::from("data"),
             reserve: 100,
             free,
+            looked: Instant::now(),
+            written: 0,
         };
         let mut delete = put(100);
         delete.delete(Bytes::from_static(b"old"));
@@ -129,6 +154,28 @@ mod tests {
             let refused = [&put(1), &replace, &delete].map(|it| space.refusal_of(it).is_some());
             assert_eq!(refused, expected, "{free}");
         }
+    }
+
+    #[test]
+    fn it_looks_again_with_time_with_bytes_and_while_the_disk_is_full() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut space = FreeSpace::of(folder.path(), 1 << 20);
+        let (seen, part) = (space.free, space.reserve / PART_OF_RESERVE);
+        let part = usize::try_from(part).unwrap();
+        let now = space.looked;
+        // What is not looked at stays as it was pretended to be.
+        let pretended = space.reserve;
+        let mut looks = |free: u64, after: Duration, bytes: usize| {
+            (space.free, space.looked, space.written) = (free, now, 0);
+            space.look_before(now + after, bytes);
+            space.free != free
+        };
+        assert!(seen > pretended, "this disk is too full for the test");
+        assert!(!looks(pretended, Duration::ZERO, 0));
+        assert!(!looks(pretended, LOOK_INTERVAL / 2, part));
+        assert!(looks(pretended, LOOK_INTERVAL, 0));
+        assert!(looks(pretended, Duration::ZERO, part + 1));
+        assert!(looks(pretended - 1, Duration::ZERO, 0));
     }
 
     #[test]

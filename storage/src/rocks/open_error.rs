@@ -83,6 +83,10 @@ impl OpenError {
     pub(super) fn from_io(path: &Path, error: &io::Error) -> Self {
         let path = path.to_owned();
         match error.kind() {
+            io::ErrorKind::NotFound if path.parent().is_some_and(Path::is_dir) => Self::Other {
+                path,
+                cause: "nothing can be created there; choose another data folder".to_owned(),
+            },
             io::ErrorKind::NotFound => Self::NoParent { path },
             io::ErrorKind::NotADirectory => Self::NotAFolder { path },
             io::ErrorKind::PermissionDenied => Self::NoPermission { path },

@@ -42,17 +42,14 @@ impl PageBuilder {
 
     /// Goes on from where the page stands.
     pub(super) fn fill(&mut self, view: &View, reach: Reach) -> EngineResult<Progress> {
-        let range = match self.last_key() {
-            Some(last) => self.scan.after(&Bytes::copy_from_slice(last)).range,
-            None => self.scan.range.clone(),
+        let rest = match self.last_key() {
+            Some(last) => self.scan.after(&Bytes::copy_from_slice(last)),
+            None => self.scan.clone(),
         };
-        if range.is_empty() {
+        if rest.range.is_empty() {
             return Ok(Progress::Complete);
         }
-        let reverse = self.scan.reverse;
-        view.iterate(&range, reverse, reach, |iterator| {
-            self.take_from(iterator, reach)
-        })
+        view.iterate(&rest, reach, |iterator| self.take_from(iterator, reach))
     }
 
     /// Bytes of the keys and values collected so far.

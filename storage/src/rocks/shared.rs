@@ -22,6 +22,10 @@ pub(super) struct Shared {
     /// Snapshots before this version are too old to be judged by what the commit thread remembers,
     /// or will be soon.
     aging_before: AtomicU64,
+    /// The newest version that a power cut cannot take away any more.
+    synced: AtomicU64,
+    /// The epoch of what is appended.
+    epoch: AtomicU64,
     /// The open database. Whoever changes `newest` holds this lock.
     database: Mutex<Option<Arc<Database>>>,
     /// The view that new snapshots share until the next commit.
@@ -39,13 +43,15 @@ pub(super) struct Shared {
 impl Shared {
     pub(super) fn new(
         database: Arc<Database>,
-        version: u64,
+        (epoch, version): (u64, u64),
         queue: GroupSender<Message>,
         queue_capacity: usize,
     ) -> Self {
         Self {
             committed: AtomicU64::new(version),
             aging_before: AtomicU64::new(0),
+            synced: AtomicU64::new(version),
+            epoch: AtomicU64::new(epoch),
             database: Mutex::new(Some(database)),
             newest: ArcSwapOption::empty(),
             failure: OnceLock::new(),
@@ -109,6 +115,26 @@ impl Shared {
     /// The newest published version.
     pub(super) fn committed_version(&self) -> u64 {
         self.committed.load(Ordering::Acquire)
+    }
+
+    /// The newest version that is synced.
+    pub(super) fn synced(&self) -> u64 {
+        self.synced.load(Ordering::Acquire)
+    }
+
+    /// Notes that everything up to this version is synced.
+    pub(super) fn note_synced(&self, version: u64) {
+        self.synced.store(version, Ordering::Release);
+    }
+
+    /// The epoch of what is appended.
+    pub(super) fn epoch(&self) -> u64 {
+        self.epoch.load(Ordering::Acquire)
+    }
+
+    /// Begins another epoch.
+    pub(super) fn set_epoch(&self, epoch: u64) {
+        self.epoch.store(epoch, Ordering::Release);
     }
 
     /// Whether a snapshot of this version is to be compared with the newest data before it commits.

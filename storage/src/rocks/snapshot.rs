@@ -7,8 +7,10 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use tessera_core::engine::{
-    Answer, BoxFuture, CommitOutcome, EngineError, EngineResult, Page, Scan, Snapshot,
+    Answer, BoxFuture, CommitOutcome, Done, EngineError, EngineResult, Page, Scan, Settled,
+    Snapshot,
 };
+use tessera_core::feed::stamp::Stamp;
 use tessera_core::recent_commits::is_unchanged;
 use tessera_core::write_set::WriteSet;
 
@@ -95,6 +97,16 @@ impl Snapshot for RocksSnapshot {
         })
     }
 
+    fn settled(&self) -> Answer<'_, EngineResult<Settled>> {
+        let (epoch, version) = (self.shared.epoch(), self.view.version());
+        // What a power cut may still take away must not have been told to anybody.
+        let synced = version.min(self.shared.synced());
+        Answer::ready(Ok(Settled {
+            through: Stamp::end_of(epoch, synced),
+            newest: Stamp::end_of(epoch, version),
+        }))
+    }
+
     fn commit(
         self: Box<Self>,
         writes: WriteSet,
@@ -104,7 +116,7 @@ impl Snapshot for RocksSnapshot {
             CAPABILITIES.check(&writes)?;
             let version = self.view.version();
             if writes.is_empty() && writes.guards().is_empty() && !writes.sync_demanded() {
-                return Ok(CommitOutcome::Done(version));
+                return Ok(CommitOutcome::Done(Done::at(version)));
             }
             let shared = Arc::clone(&self.shared);
             let version = match shared.is_aging(version) {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use tessera_core::engine::{CommitOutcome, Engine, KeyRange, Scan};
+use tessera_core::engine::{CommitOutcome, Done, Engine, KeyRange, Scan};
 use tessera_core::write_set::{Tally, WriteSet};
 
 use crate::harness::{
@@ -345,7 +345,7 @@ pub(crate) async fn versions_grow_and_snapshots_know_theirs(harness: Harness) {
     let mut newest = snapshot(&engine).await.version();
     for _ in 0..10 {
         let outcome = commit(&engine, put("a", "1")).await;
-        let CommitOutcome::Done(version) = outcome else {
+        let CommitOutcome::Done(Done { version, .. }) = outcome else {
             panic!("{outcome:?}")
         };
         assert!(version > newest, "{version} after {newest}");

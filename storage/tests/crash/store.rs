@@ -1,5 +1,6 @@
 //! The whole store under a kill: items, indexes, unique claims, expiry marks and statistics must
-//! agree afterwards, also when the kill hit a split, an index build or a relocation.
+//! agree afterwards, also when the kill hit a split, an index build or a relocation; and so must
+//! the change feed.
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
@@ -7,6 +8,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use tessera_core::definition::{Definition, IndexDefinition, NewContainer, NewIndex};
+use tessera_core::feed::retention::FeedOptions;
 use tessera_core::item::{Item, NewItem};
 use tessera_core::locator::Locator;
 use tessera_core::model::{IndexEntry, Model};
@@ -16,6 +18,7 @@ use tessera_core::store::StoreOptions;
 use tessera_core::{Error, Result, Store};
 use tessera_storage::Durability;
 
+use crate::feed;
 use crate::kill::{
     acknowledge, child_durability, child_folder, child_round, rounds, write_until_killed,
 };
@@ -59,6 +62,7 @@ async fn check(data: &Path, first: u64, last: &BTreeMap<u64, u64>) {
     store.settle().await.unwrap();
     assert_eq!(store.jobs().await.unwrap(), [], "jobs were resumed");
     assert_sound(&store).await;
+    feed::assert_tells_all(&store, &name()).await;
     let mut transaction = store.begin().await.unwrap();
     let container = transaction.container(&name()).await.unwrap();
     for (writer, acknowledged) in last {
@@ -229,6 +233,10 @@ async fn open(engine: Arc<dyn tessera_core::engine::Engine>) -> Store {
     let model: Arc<dyn Model> = Arc::new(FieldModel);
     let options = StoreOptions {
         models: HashMap::from([("test".to_owned(), model)]),
+        feeds: FeedOptions {
+            always: true,
+            ..FeedOptions::default()
+        },
         ..StoreOptions::default()
     };
     Store::open(engine, options).await.unwrap()

@@ -1,5 +1,6 @@
 //! Transactions that can be recognised after a crash, and small tools around them.
 
+use std::collections::BTreeSet;
 use std::future::Future;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -153,13 +154,32 @@ pub(crate) fn files(data: &Path, ending: &str) -> Vec<PathBuf> {
     files
 }
 
-/// Copies a data folder file by file, as it is on disk. Begins again where a file is removed
-/// meanwhile, as the tables and logs of an open engine may be.
+/// Copies a data folder file by file, as it is on disk. Begins again where files come or go
+/// meanwhile, as the tables and logs of an open engine do: half of them would be of one moment and
+/// half of another.
 pub(crate) fn copy_folder(from: &Path, to: &Path) {
-    while let Err(error) = try_copy_folder(from, to) {
-        assert_eq!(error.kind(), std::io::ErrorKind::NotFound, "{error}");
+    loop {
+        let before = names(from);
+        match try_copy_folder(from, to) {
+            Ok(()) if names(from) == before => return,
+            Ok(()) => {}
+            Err(error) => assert_eq!(error.kind(), std::io::ErrorKind::NotFound, "{error}"),
+        }
         std::fs::remove_dir_all(to).unwrap();
     }
+}
+
+/// Every file in a folder and in those below it.
+fn names(folder: &Path) -> BTreeSet<PathBuf> {
+    let mut found = BTreeSet::new();
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            found.append(&mut names(&path));
+        }
+        found.insert(path);
+    }
+    found
 }
 
 fn try_copy_folder(from: &Path, to: &Path) -> std::io::Result<()> {

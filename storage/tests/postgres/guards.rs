@@ -69,7 +69,7 @@ async fn writers_of_one_container_never_lock_one_row_together() {
     for writer in writers {
         writer.await.unwrap();
     }
-    for table in ["tessera_cold", "tessera_hot", "tessera_guard"] {
+    for table in ["tessera_cold", "tessera_hot", "tessera_guards"] {
         let table = format!("{schema}.{table}");
         assert_eq!(rows_locked_by_several(&table).await, 0, "{table}");
     }

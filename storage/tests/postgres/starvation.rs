@@ -4,16 +4,18 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tessera_core::definition::NewContainer;
+use tessera_core::engine::{Engine, EngineError};
 use tessera_core::item::NewItem;
 use tessera_core::locator::Locator;
 use tessera_core::name::ContainerName;
 use tessera_core::store::StoreOptions;
 use tessera_core::transaction::Transaction;
 use tessera_core::{Error, Store};
-use tessera_storage::PostgresEngine;
+use tessera_storage::{Address, PostgresEngine};
 use tokio::sync::Barrier;
 
 use crate::cluster::{Cluster, new_schema_name};
+use crate::put;
 
 const LIFETIME: Duration = Duration::from_secs(60);
 
@@ -124,6 +126,46 @@ async fn moments_count_as_kept_and_can_be_committed_at() {
     drop(moment);
     let mut after = store.open_transaction(LIFETIME).await.unwrap();
     assert_eq!(read(&mut after, 1).await, Ok(true));
+}
+
+/// A role that may have so many connections, which is fewer than its engine is allowed, and the
+/// address under which it uses a schema of its own.
+async fn crowded(limit: usize) -> Address {
+    let (cluster, schema) = (Cluster::shared(), new_schema_name());
+    cluster.address(&schema).await;
+    let role = format!(
+        "CREATE ROLE role_{schema} LOGIN PASSWORD 'few' CONNECTION LIMIT {limit};
+         GRANT ALL ON SCHEMA {schema} TO role_{schema}"
+    );
+    cluster.run(&role).await;
+    let url = cluster.url_of_database("postgres");
+    let (_, place) = url.split_once('@').unwrap();
+    let url = format!("postgres://role_{schema}:few@{place}&options=-csearch_path%3D{schema}");
+    Address::parse(&url).unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn where_the_database_has_few_connections_to_give_requests_wait_for_those() {
+    for limit in [5, 7] {
+        let engine = PostgresEngine::connect(&crowded(limit).await, 40).await;
+        let engine: Arc<dyn Engine> = Arc::new(engine.unwrap());
+        let mut writers = Vec::new();
+        for number in 0..40 {
+            let engine = Arc::clone(&engine);
+            writers.push(tokio::spawn(async move {
+                for round in 0..5 {
+                    let key = format!("{number} {round}");
+                    let snapshot = engine.snapshot().await?;
+                    snapshot.get(key.as_bytes()).await?;
+                    snapshot.commit(put(&key, "1")).await?;
+                }
+                Ok::<_, EngineError>(())
+            }));
+        }
+        for writer in writers {
+            assert_eq!(writer.await.unwrap(), Ok(()), "{limit}");
+        }
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]

@@ -203,16 +203,19 @@ async fn spend(store: Store, stop: Arc<AtomicBool>) -> usize {
     granted
 }
 
+/// For how long grants are counted.
+const SECONDS: u32 = 6;
+
 /// How many reads each server grants in a second, asked by so many tasks; in some seconds, after
 /// it was asked for a while.
 async fn granted(stores: &[Store; 2], tasks: [usize; 2]) -> [f64; 2] {
     const SETTLING: Duration = Duration::from_secs(3);
-    const SECONDS: u32 = 6;
     let mut granted = [0.0; 2];
     for (measured, patience) in [
         (false, SETTLING),
         (true, Duration::from_secs(SECONDS.into())),
     ] {
+        let began = Instant::now();
         let stop = Arc::new(AtomicBool::new(false));
         let spenders: Vec<_> = stores
             .iter()
@@ -223,10 +226,12 @@ async fn granted(stores: &[Store; 2], tasks: [usize; 2]) -> [f64; 2] {
             .collect();
         tokio::time::sleep(patience).await;
         stop.store(true, Ordering::Relaxed);
+        // A machine that is busy wakes this up late.
+        let seconds = began.elapsed().as_secs_f64();
         for (server, spender) in spenders {
             let reads = spender.await.unwrap();
             if measured {
-                granted[server] += f64::from(u32::try_from(reads).unwrap()) / f64::from(SECONDS);
+                granted[server] += f64::from(u32::try_from(reads).unwrap()) / seconds;
             }
         }
     }
@@ -249,7 +254,9 @@ async fn two_servers_together_grant_one_budget() {
         let [one, other] = granted(&stores, tasks).await;
         println!("{tasks:?} tasks were granted {one:.0} and {other:.0} of {PROVISIONED} RU/s");
         let ratio = (one + other) / f64::from(PROVISIONED);
-        assert!((0.9..1.1).contains(&ratio), "{tasks:?}: {one} and {other}");
+        // So many seconds touch one more, and each is granted at its beginning.
+        let most = 1.1 + 1.0 / f64::from(SECONDS);
+        assert!((0.9..most).contains(&ratio), "{tasks:?}: {one} and {other}");
         if tasks[1] > 0 {
             assert!((0.8..1.25).contains(&(one / other)), "{one} and {other}");
         }

@@ -124,14 +124,15 @@ fn role_rows<'r>(shown: impl Iterator<Item = (&'r String, &'r Role)>) -> Rows {
         column("roles", "datacenters", Native::Text),
     ];
     let mut rows = Rows::new(Metadata::of(columns.into()));
-    let none: [(&str, &str); 0] = [];
-    let no_options = serialize_map(&none);
     for (name, role) in shown {
+        // No role has options, so that there is room for what an administrator should know.
+        let damage = role.damage.iter().map(|why| ("damaged", why.as_str()));
+        let options = serialize_map(&damage.collect::<Vec<_>>());
         rows.push([
             Some(name.as_bytes()),
             Some(&[u8::from(role.is_superuser)][..]),
             Some(&[u8::from(role.can_login)]),
-            Some(&no_options),
+            Some(&options),
             Some(datacenters(role).as_bytes()),
         ]);
     }

@@ -37,14 +37,21 @@ pub(crate) async fn log_in(service: &Service, token: Option<&[u8]>) -> Result<St
     Ok(name.to_owned())
 }
 
-/// Says at the start if nobody can log in.
-pub(crate) async fn warn_if_nobody_can(service: &Service) {
-    if !service.config.requires_authentication {
-        return;
-    }
+/// Says at the start which roles cannot be read, and if nobody can log in.
+pub(crate) async fn warn_of_roles(service: &Service) {
     match service.roles.all().await {
-        Ok(roles) if can_anybody_log_in(service, &roles) => {}
-        Ok(_) => tracing::warn!("{NOBODY}"),
+        Ok(roles) => {
+            let lost = roles
+                .iter()
+                .filter_map(|(name, role)| Some((name, role.damage.as_ref()?)));
+            for (role, why) in lost {
+                tracing::warn!(role, why, "a role can only be dropped");
+            }
+            let is_needed = service.config.requires_authentication;
+            if is_needed && !can_anybody_log_in(service, &roles) {
+                tracing::warn!("{NOBODY}");
+            }
+        }
         Err(error) => tracing::warn!(error = error.message, "the roles cannot be read"),
     }
 }

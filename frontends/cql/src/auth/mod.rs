@@ -1,6 +1,6 @@
-//! Who clients are, and what they may do: roles, kept in the core, and permissions on resources.
+//! Authentication and authorization: roles, kept in the core, and permissions on resources.
 //!
-//! If nobody is asked who they are, everybody may do everything.
+//! Without authentication every client has all permissions.
 
 mod admission;
 mod authenticator;
@@ -25,11 +25,13 @@ mod tests;
 pub(crate) use admission::admit;
 #[cfg(test)]
 pub(crate) use login::log_in;
-pub(crate) use login::warn_if_nobody_can;
+pub(crate) use login::warn_of_roles;
 pub(crate) use manage::{Manager, grant_to_creator, revoke_from_all, run};
 pub(crate) use need::{Need, of_plan};
 pub(crate) use redact::without_password;
 pub(crate) use rights::{Permitted, Rights};
+#[cfg(test)]
+pub(crate) use roles::RoleMap;
 pub(crate) use roles::Roles;
 
 /// A role that the server's settings name. It may log in and do everything.

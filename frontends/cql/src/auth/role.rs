@@ -19,6 +19,10 @@ pub(crate) struct Role {
     pub(crate) permissions: BTreeMap<String, BTreeSet<String>>,
     /// Where it may log in. Empty: everywhere.
     pub(crate) datacenters: BTreeSet<String>,
+    /// Why what is stored of it cannot be read: then it is nothing but its name, and can only be
+    /// dropped.
+    #[serde(skip)]
+    pub(crate) damage: Option<String>,
 }
 
 impl Role {

@@ -17,7 +17,7 @@ use super::authenticator::Authenticator;
 use super::role::Role;
 use crate::API;
 use crate::catalog::container_name;
-use crate::error::{CqlError, ErrorKind, Result};
+use crate::error::{CqlError, ErrorKind, Result, refuse};
 
 /// How long a change that another server made may stay unseen.
 const FRESH: Duration = Duration::from_secs(1);
@@ -98,7 +98,7 @@ impl Roles {
             let found = transaction.scan(&container, &Span::All, &page).await?;
             for item in found.items {
                 let name = String::from_utf8_lossy(&item.locator.row_key).into_owned();
-                roles.insert(name, decode(&item.body)?);
+                roles.insert(name, decode(&item.body));
             }
             page.continuation = found.continuation;
             if page.continuation.is_none() {
@@ -119,17 +119,21 @@ impl Roles {
             let mut transaction = self.store.begin().await?;
             let container = transaction.container(&place()).await?;
             let stored = transaction.read(&container, &locator(name)).await?;
-            let role = stored.as_ref().map(|item| decode(&item.body)).transpose()?;
+            let role = stored.as_ref().map(|item| decode(&item.body));
             let (role, value) = match self.is_configured(name) {
                 false => change(role)?,
                 true => {
-                    let own = role.unwrap_or_default();
+                    // What cannot be read of it was no more than grants.
+                    let own = role
+                        .filter(|role| role.damage.is_none())
+                        .unwrap_or_default();
                     let (role, value) = change(Some(configured(own.clone())))?;
                     (role.map(|role| with_grants_of(own, role)), value)
                 }
             };
             match (stored, role) {
                 (_, Some(role)) => {
+                    check_whole(name, &role)?;
                     let item = NewItem::new(locator(name), encode(&role)?);
                     transaction.upsert(&container, item).await?;
                 }
@@ -230,17 +234,128 @@ fn locator(name: &str) -> Locator {
     Locator::row(0, Bytes::new(), name.as_bytes().to_vec())
 }
 
-fn decode(body: &[u8]) -> Result<Role> {
-    serde_json::from_slice(body).map_err(|error| damaged(&error))
+/// One that cannot be read costs no other.
+fn decode(body: &[u8]) -> Role {
+    serde_json::from_slice(body).unwrap_or_else(|error| Role {
+        damage: Some(format!("A stored role is damaged: {error}")),
+        ..Role::default()
+    })
+}
+
+/// Refuses to go on with a role that cannot be read, and would lose what it had.
+fn check_whole(name: &str, role: &Role) -> Result<()> {
+    match &role.damage {
+        None => Ok(()),
+        Some(why) => refuse(format!("Role '{name}' can only be dropped. {why}")),
+    }
 }
 
 fn encode(role: &Role) -> Result<Vec<u8>> {
-    serde_json::to_vec(role).map_err(|error| damaged(&error))
+    serde_json::to_vec(role).map_err(|error| {
+        let words = format!("The role cannot be kept: {error}");
+        CqlError::new(ErrorKind::Server, words)
+    })
 }
 
-fn damaged(error: &serde_json::Error) -> CqlError {
-    CqlError::new(
-        ErrorKind::Server,
-        format!("A stored role is damaged: {error}"),
-    )
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::auth::tests::{rows, testers};
+
+    /// Bodies that are no role.
+    const DAMAGED: &[&[u8]] = &[
+        b"",
+        b"{",
+        b"null",
+        b"5",
+        b"\"role\"",
+        b"{\"is_superuser\": true",
+        b"{\"is_superuser\": 5}",
+        b"{\"member_of\": {}}",
+        b"{\"permissions\": {\"data\": [1]}}",
+        b"{\"password\": []}",
+        b"{\"can_login\": true}}",
+        b"\xff\x00",
+        &[b'['; 100_000],
+    ];
+
+    async fn store_as(store: &Store, name: &str, body: &[u8]) {
+        let mut transaction = store.begin().await.unwrap();
+        let container = transaction.container(&place()).await.unwrap();
+        let item = NewItem::new(locator(name), body.to_vec());
+        transaction.upsert(&container, item).await.unwrap();
+        transaction.commit().await.unwrap();
+    }
+
+    /// How many roles are listed as damaged.
+    async fn damaged(tester: &crate::testing::Tester) -> usize {
+        let listed = rows(tester.ok(&["LIST ROLES"]).await.body);
+        let is_damaged = |row: &&[Option<Vec<u8>>]| {
+            let options = row[3].clone().unwrap();
+            options.windows(7).any(|part| part == b"damaged")
+        };
+        let cells = listed.cells();
+        cells.chunks(5).filter(is_damaged).count()
+    }
+
+    #[tokio::test]
+    async fn a_role_that_cannot_be_read_costs_no_other_and_can_be_dropped() {
+        let (mut root, _) = testers().await;
+        root.ok(&["GRANT SELECT ON ks.t TO bob"]).await;
+        for body in DAMAGED {
+            root.ok(&["CREATE ROLE lost", "GRANT lost TO bob"]).await;
+            store_as(&root.service.store, "lost", body).await;
+            store_as(&root.service.store, "root", body).await;
+            root = root.restarted().await;
+            root.session.log_in("root");
+            let bob = root.another();
+            bob.session.log_in("bob");
+            assert_eq!(damaged(&root).await, 1);
+            bob.ok(&["SELECT * FROM ks.t"]).await;
+            root.ok(&[
+                "SELECT * FROM system_auth.roles",
+                "LIST ALL PERMISSIONS",
+                "LIST USERS",
+                "ALTER ROLE bob WITH LOGIN = true",
+                "GRANT MODIFY ON ks.t TO bob",
+                "REVOKE MODIFY ON ks.t FROM bob",
+                "CREATE ROLE IF NOT EXISTS lost",
+                // What the settings name needs nothing that is stored.
+                "GRANT SELECT ON ks.t TO root",
+                "REVOKE SELECT ON ks.t FROM root",
+            ])
+            .await;
+            for text in [
+                "ALTER ROLE lost WITH LOGIN = true",
+                "GRANT SELECT ON ks.t TO lost",
+                "GRANT readers TO lost",
+            ] {
+                let refused = root.refused(text).await;
+                let words = "Role 'lost' can only be dropped. A stored role is damaged";
+                assert!(refused.starts_with(words), "{text}: {refused}");
+            }
+            let refused = root.refused("CREATE ROLE lost").await;
+            assert_eq!(refused, "lost already exists");
+            root.ok(&["DROP ROLE lost"]).await;
+            assert_eq!(damaged(&root).await, 0);
+        }
+    }
+
+    #[tokio::test]
+    async fn nobody_logs_in_as_a_role_that_cannot_be_read() {
+        let (root, _) = testers().await;
+        let token = b"\0bob\0b";
+        for body in DAMAGED {
+            store_as(&root.service.store, "bob", body).await;
+            let root = root.restarted().await;
+            let refused = crate::auth::log_in(&root.service, Some(token)).await;
+            assert_eq!(refused.unwrap_err().kind, ErrorKind::BadCredentials);
+            let root_token = b"\0root\0r";
+            assert!(
+                crate::auth::log_in(&root.service, Some(root_token))
+                    .await
+                    .is_ok()
+            );
+        }
+    }
 }

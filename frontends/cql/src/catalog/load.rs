@@ -29,7 +29,7 @@ pub(super) async fn load(store: &Store, before: Option<&Catalog>) -> Result<Cata
         let known = before.and_then(|before| before.find(&name));
         let read = match known {
             Some(known) if known.stored.as_ref() == Some(&stored) => known.without_relations(),
-            _ => read_keyspace(&name, stored),
+            _ => read_keyspace(&name, stored, known.map(Arc::as_ref)),
         };
         let (relations, damaged) =
             load_relations(store, &name, known.map(Arc::as_ref), &mut digest).await?;
@@ -46,8 +46,8 @@ pub(super) async fn load(store: &Store, before: Option<&Catalog>) -> Result<Cata
 }
 
 /// The keyspace of these bytes, in which nothing is yet. What cannot be read of it is said in the
-/// log, and is missing.
-fn read_keyspace(name: &str, stored: Bytes) -> KeyspaceEntry {
+/// log once, and is missing.
+fn read_keyspace(name: &str, stored: Bytes, before: Option<&KeyspaceEntry>) -> KeyspaceEntry {
     let (definition, damage) = match KeyspaceDefinition::decode(name, &stored) {
         Ok(definition) => (definition, None),
         Err(error) => {
@@ -66,7 +66,8 @@ fn read_keyspace(name: &str, stored: Bytes) -> KeyspaceEntry {
             (empty, Some(cause))
         }
     };
-    for lost in &definition.lost {
+    let told = before.map_or(&[][..], |before| &before.lost_types);
+    for lost in definition.lost.iter().filter(|lost| !told.contains(lost)) {
         let (user_type, cause) = (lost.name(), &lost.why);
         tracing::error!(
             keyspace = name,

@@ -159,6 +159,18 @@ impl KeyspaceEntry {
         }
     }
 
+    /// All that cannot be read: what it is, its name, and why.
+    pub(crate) fn damages(&self) -> impl Iterator<Item = (&'static str, &str, &str)> {
+        let own = self.damage.iter();
+        let own = own.map(|why| ("keyspace", self.keyspace.name.as_str(), why.as_str()));
+        let types = self.lost_types.iter();
+        let types = types.map(|lost| ("type", lost.name(), lost.why.as_str()));
+        let relations = self.damaged.iter();
+        let relations =
+            relations.map(|(name, damaged)| ("table", name.as_str(), damaged.why.as_str()));
+        own.chain(types).chain(relations)
+    }
+
     /// A table or view that cannot be read.
     pub(crate) fn damaged(&self, name: &str) -> Option<&Arc<DamagedRelation>> {
         self.damaged.get(name)

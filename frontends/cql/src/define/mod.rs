@@ -14,6 +14,8 @@ mod table;
 mod tests;
 mod throughput;
 mod truncate;
+#[cfg(test)]
+mod unreadable;
 mod user_type;
 mod view;
 

@@ -8,7 +8,8 @@ use crate::catalog::{KeyspaceEntry, Relation, keyspace_of};
 use crate::error::{CqlError, ErrorKind};
 use crate::failure::Failure;
 use crate::schema::{
-    self, Table, alter_type, check_with, create_type, fields_with_type, uses, with_type,
+    self, Table, alter_type, check_durations, check_with, create_type, fields_with_type, uses,
+    with_type,
 };
 use crate::statement::{AlterType, CreateType, QualifiedName};
 use crate::types::{DataType, UserType};
@@ -99,6 +100,21 @@ fn check_users(entry: &KeyspaceEntry, after: &UserType) -> Result<(), Failure> {
     };
     for data_type in fields.chain(columns).chain([&whole]) {
         check_with(data_type, after)?;
+    }
+    for relation in entry.relations() {
+        check_indexes(&relation.table, after)?;
+    }
+    Ok(())
+}
+
+/// Refuses a change after which an index could not be made as it is there: durations have no order.
+fn check_indexes(table: &Table, after: &UserType) -> Result<(), Failure> {
+    for index in &table.indexes {
+        let column = table.column(&index.column);
+        let used = column.filter(|column| uses(&column.data_type, &after.name));
+        if let Some(column) = used {
+            check_durations(&with_type(&column.data_type, after))?;
+        }
     }
     Ok(())
 }

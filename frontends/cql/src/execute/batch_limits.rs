@@ -139,7 +139,7 @@ impl<'w> Update<'w> {
         match &write.rows {
             Rows::Each(rows) => {
                 for (clustering, key) in rows {
-                    let length = clustering.iter().map(Vec::len).sum();
+                    let length = clustering.iter().map(Bytes::len).sum();
                     let (_, row) = self.rows.remove(key).unwrap_or_default();
                     let row = row.merge(written(write, false));
                     self.rows.insert(key.clone(), (length, row));
@@ -191,8 +191,8 @@ const CELL_BYTES: usize = 8 + ENDING_BYTES;
 const UUID_BYTES: usize = 16;
 
 fn row_size(table: &Table, row: &Row) -> usize {
-    let is_list = |number: &u32| {
-        let column = table.columns.iter().find(|column| column.number == *number);
+    let is_list = |number: u32| {
+        let column = table.columns.iter().find(|column| column.number == number);
         column.is_some_and(|column| matches!(column.data_type, DataType::List { .. }))
     };
     let ends = row.liveness.is_some_and(|liveness| liveness.ends.is_some());
@@ -211,5 +211,5 @@ fn row_size(table: &Table, row: &Row) -> usize {
 }
 
 fn cell_size(path: usize, cell: &Cell) -> usize {
-    CELL_BYTES + path + cell.value.as_ref().map_or(0, Vec::len)
+    CELL_BYTES + path + cell.value.as_ref().map_or(0, Bytes::len)
 }

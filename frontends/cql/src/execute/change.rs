@@ -1,7 +1,11 @@
 //! What a statement writes into a row.
 
 use std::borrow::Cow;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
+
+use tessera_core::deadline;
+
+use bytes::Bytes;
 
 use super::evaluate::Scope;
 use super::line::field_path;
@@ -10,6 +14,9 @@ use crate::plan::{Change, Expression, How};
 use crate::row::{Cell, Content, Deletion, Row};
 use crate::schema::Column;
 use crate::types::{DataType, list_elements, map_entries, tuple_components};
+
+/// Steps for each element of a collection that is written.
+const ELEMENT_STEPS: usize = 4;
 
 /// When a statement writes, and how long its values live.
 #[derive(Clone, Copy, Debug)]
@@ -29,7 +36,8 @@ pub(super) struct Stamp {
 const VALUE_LIMIT: usize = 2 << 20;
 
 impl Stamp {
-    pub(super) fn cell(&self, value: impl Into<Vec<u8>>) -> Cell {
+    pub(super) fn cell(&self, value: &[u8]) -> Cell {
+        let value = Bytes::copy_from_slice(value);
         if self.time_to_live > 0 {
             Cell::expiring(self.timestamp, value, self.time_to_live, self.now)
         } else {
@@ -127,8 +135,8 @@ impl<'r> Target<'r> {
 
     /// The elements of a list as the changes that were made so far have left it.
     fn elements(&self, column: &Column) -> Elements {
-        let before = self.before.and_then(|row| row.columns.get(&column.number));
-        let written = self.written.columns.get(&column.number);
+        let before = self.before.and_then(|row| row.columns.get(column.number));
+        let written = self.written.columns.get(column.number);
         let content = match (before, written) {
             (Some(before), Some(written)) => before.clone().merge(written.clone()),
             (Some(content), None) | (None, Some(content)) => content.clone(),
@@ -162,6 +170,7 @@ impl<'r> Target<'r> {
             How::Prepend(expression) => {
                 if let Some(Some(value)) = value(expression)? {
                     for element in list_elements(&value, "list")?.into_iter().rev() {
+                        deadline::step(ELEMENT_STEPS)?;
                         let number = FIRST_PREPENDED.saturating_sub(self.prepended);
                         self.prepended = self.prepended.saturating_add(1);
                         let path = self.stamp.prepended(number, element);
@@ -246,6 +255,7 @@ impl<'r> Target<'r> {
         match &column.data_type {
             DataType::List { .. } => {
                 for element in list_elements(value, "list")? {
+                    deadline::step(ELEMENT_STEPS)?;
                     let path = self.stamp.appended(self.appended, element);
                     self.appended = self.appended.saturating_add(1);
                     let cell = self.stamp.cell(element);
@@ -254,12 +264,14 @@ impl<'r> Target<'r> {
             }
             DataType::Set { .. } => {
                 for element in list_elements(value, "set")? {
-                    let cell = self.stamp.cell(Vec::new());
+                    deadline::step(ELEMENT_STEPS)?;
+                    let cell = self.stamp.cell(&[]);
                     self.put(column, Content::element(element, cell));
                 }
             }
             DataType::Map { .. } => {
                 for (key, value) in map_entries(value)? {
+                    deadline::step(ELEMENT_STEPS)?;
                     let cell = self.stamp.cell(value);
                     self.put(column, Content::element(key, cell));
                 }
@@ -279,15 +291,18 @@ impl<'r> Target<'r> {
     fn remove(&mut self, column: &Column, value: &[u8]) -> Result<()> {
         let wanted = list_elements(value, "list")?;
         let paths: Vec<Vec<u8>> = match &column.data_type {
-            DataType::List { .. } => self
-                .elements(column)
-                .into_iter()
-                .filter(|(_, element)| wanted.contains(&element.as_slice()))
-                .map(|(path, _)| path)
-                .collect(),
+            DataType::List { .. } => {
+                let wanted: HashSet<&[u8]> = wanted.into_iter().collect();
+                let elements = self.elements(column).into_iter();
+                elements
+                    .filter(|(_, element)| wanted.contains(element.as_slice()))
+                    .map(|(path, _)| path)
+                    .collect()
+            }
             _ => wanted.into_iter().map(<[u8]>::to_vec).collect(),
         };
         for path in paths {
+            deadline::step(ELEMENT_STEPS)?;
             self.put_part(column, path, None);
         }
         Ok(())
@@ -318,14 +333,15 @@ impl<'r> Target<'r> {
     fn increment(&mut self, column: &Column, delta: &[u8], is_up: bool) -> Result<()> {
         let delta = delta.try_into().map_or(0, i64::from_be_bytes);
         let delta = if is_up { delta } else { delta.wrapping_neg() };
-        let written = match self.written.columns.get(&column.number) {
+        let written = match self.written.columns.get(column.number) {
             Some(Content::Simple(cell)) => cell.value.clone(),
             _ => None,
         };
-        let old = self.before.and_then(|row| row.columns.get(&column.number));
+        let old = self.before.and_then(|row| row.columns.get(column.number));
         let before = written.or_else(|| {
             let visible = old?.visible(self.deletion, self.stamp.now);
-            visible.first().map(|(_, value)| value.to_vec())
+            let (_, value) = visible.first()?;
+            Some(Bytes::copy_from_slice(value))
         });
         // A counter must never lose to what it counts on, whatever the clocks say.
         let latest = match old {
@@ -336,7 +352,7 @@ impl<'r> Target<'r> {
         let cell = Cell::increment(before.as_deref(), delta, timestamp);
         self.written
             .columns
-            .insert(column.number, Content::Simple(cell));
+            .set(column.number, Content::Simple(cell));
         Ok(())
     }
 }

@@ -1,17 +1,21 @@
 //! What becomes of rows that were found: filtered, grouped, sorted, counted, and written down.
 
+mod grouping;
+
 use std::borrow::Cow;
 
 use bytes::Bytes;
 use tessera_core::clock::Clock;
+use tessera_core::memory_budget::MemoryBudget;
 
+use self::grouping::Group;
 use super::evaluate::{Given, Scope};
 use super::line::Line;
 use super::nearest::Nearest;
 use super::paging::PagingState;
 use super::reader::{Flow, Place, Sink};
 use crate::error::Result;
-use crate::functions::Accumulator;
+use crate::granted::{Growing, ROW};
 use crate::plan::{Expression, Select};
 use crate::schema::Table;
 use crate::types::{column_json, compare, to_json};
@@ -34,6 +38,8 @@ pub(super) struct Collector<'a> {
     select: &'a Select,
     limits: Limits,
     rows: Rows,
+    /// What all rows take.
+    growing: Growing<'a>,
     /// Rows that must be sorted before they are written, with what they are sorted by.
     unsorted: Vec<(Cells, Cells)>,
     group: Option<Group>,
@@ -76,23 +82,13 @@ impl<'a> Ground<'a> {
     }
 }
 
-/// Rows that are put together.
-struct Group {
-    partition: Bytes,
-    key: Cells,
-    /// The values of the first row.
-    first: Cells,
-    /// What the selection gives of the first row, where it needs no aggregate.
-    items: Cells,
-    states: Vec<Accumulator>,
-}
-
 impl<'a> Collector<'a> {
     pub(super) fn new(
         select: &'a Select,
         scope: &Scope<'a>,
         limits: Limits,
         after: Option<&PagingState>,
+        memory: &'a MemoryBudget,
     ) -> Self {
         let remaining = after.map_or(limits.rows, |state| state.remaining.min(limits.rows));
         Self {
@@ -114,6 +110,7 @@ impl<'a> Collector<'a> {
                 ..limits
             },
             rows: Rows::new(Metadata::of(select.selection.columns.clone())),
+            growing: Growing::new(memory),
             unsorted: Vec::new(),
             group: None,
             last: after.map(|state| (state.partition.clone(), state.row.clone())),
@@ -180,7 +177,16 @@ impl<'a> Collector<'a> {
                 .collect();
             cells?
         };
+        let bytes = cells.iter().flatten().map(|cell| cell.len() + 4).sum();
         if !is_sorted {
+            if let Err(refused) = self.growing.add(bytes) {
+                // Where a page may end anywhere it ends where memory does.
+                if self.limits.page == u32::MAX || self.rows.len() == 0 {
+                    return Err(tessera_core::Error::from(refused).into());
+                }
+                self.is_full = true;
+                return Ok(Flow::Stop);
+            }
             match &self.select.selection.json {
                 None => self.rows.push(cells.iter().map(|cell| cell.as_deref())),
                 Some(names) => {
@@ -196,7 +202,7 @@ impl<'a> Collector<'a> {
                 .into_iter()
                 .map(|cell| cell.map(Cow::into_owned))
                 .collect();
-            self.unsorted.push((keys, owned));
+            self.keep_unsorted(keys, owned)?;
             self.keep_nearest();
         }
         self.in_partition += 1;
@@ -238,128 +244,23 @@ impl<'a> Collector<'a> {
         }
     }
 
-    fn grouped(&mut self, place: &Place<'_>, line: &Line<'_>) -> Result<Flow> {
-        let key: Cells = {
-            let scope = self.ground.scope(Some(line), &[]);
-            let values: Result<Vec<Option<Cow<'_, [u8]>>>> = self
-                .select
-                .group_by
-                .iter()
-                .map(|group| scope.evaluate(&group.expression))
-                .collect();
-            values?
-                .into_iter()
-                .map(|value| value.map(Cow::into_owned))
-                .collect()
-        };
-        let is_new = match &self.group {
-            None => true,
-            Some(group) => {
-                !self.select.group_by.is_empty()
-                    && (group.partition != place.partition || group.key != key)
-            }
-        };
-        if is_new {
-            let is_same_partition = self
-                .group
-                .as_ref()
-                .is_some_and(|group| group.partition == place.partition);
-            self.end_group()?;
-            if !is_same_partition && self.partition != *place.partition {
-                self.in_partition = 0;
-            }
-            let is_sorted = !self.select.sort.is_empty();
-            if !is_sorted && self.has_enough() && !self.select.group_by.is_empty() {
-                self.is_full = true;
-                return Ok(Flow::Stop);
-            }
-            if self.in_partition >= self.limits.per_partition {
-                return Ok(Flow::NextPartition);
-            }
-            self.group = Some(self.new_group(place, line, key)?);
-        }
-        let select = self.select;
-        if let Some(mut group) = self.group.take() {
-            for ((aggregate, of), state) in select.aggregates.iter().zip(&mut group.states) {
-                match of {
-                    None => aggregate.add(state, Some(&[]))?,
-                    Some(of) => {
-                        let scope = self.ground.scope(Some(line), &[]);
-                        aggregate.add(state, scope.evaluate(of)?.as_deref())?;
-                    }
-                }
-            }
-            self.group = Some(group);
-        }
-        self.partition = place.partition.clone();
-        self.last = Some((place.partition.clone(), place.row.clone()));
-        Ok(if select.is_distinct {
-            Flow::NextPartition
-        } else {
-            Flow::More
-        })
+    fn count(&mut self, cells: &Cells) -> Result<()> {
+        let bytes = cells.iter().flatten().map(|cell| cell.len() + 4).sum();
+        let counted = self.growing.add(bytes);
+        Ok(counted.map_err(tessera_core::Error::from)?)
     }
 
-    fn new_group(&self, place: &Place<'_>, line: &Line<'_>, key: Cells) -> Result<Group> {
-        let scope = self.ground.scope(Some(line), &[]);
-        let mut items = Vec::with_capacity(self.select.selection.items.len());
-        for item in &self.select.selection.items {
-            let value = if has_aggregate(item) {
-                None
-            } else {
-                scope.evaluate(item)?.map(Cow::into_owned)
-            };
-            items.push(value);
-        }
-        let owned = |value: &Option<Cow<'_, [u8]>>| value.as_deref().map(<[u8]>::to_vec);
-        Ok(Group {
-            partition: place.partition.clone(),
-            key,
-            first: line.values.iter().map(owned).collect(),
-            items,
-            states: vec![Accumulator::default(); self.select.aggregates.len()],
-        })
-    }
-
-    /// Writes down the group that is open.
-    fn end_group(&mut self) -> Result<()> {
-        let Some(group) = self.group.take() else {
-            return Ok(());
-        };
-        let select = self.select;
-        let results: Result<Cells> = select
-            .aggregates
-            .iter()
-            .zip(&group.states)
-            .map(|((aggregate, _), state)| aggregate.finish(state))
-            .collect();
-        let results = results?;
-        let line = Line {
-            values: group
-                .first
+    fn keep_unsorted(&mut self, keys: Cells, cells: Cells) -> Result<()> {
+        let bytes = |cells: &Cells| {
+            cells
                 .iter()
-                .map(|value| value.as_deref().map(Cow::Borrowed))
-                .collect(),
-            ..Line::default()
+                .flatten()
+                .map(|cell| cell.len() + 24)
+                .sum::<usize>()
         };
-        let mut cells: Vec<Option<Vec<u8>>> = Vec::with_capacity(group.items.len());
-        for (item, value) in select.selection.items.iter().zip(&group.items) {
-            cells.push(if has_aggregate(item) {
-                let scope = self.ground.scope(Some(&line), &results);
-                scope.evaluate(item)?.map(Cow::into_owned)
-            } else {
-                value.clone()
-            });
-        }
-        if select.sort.is_empty() {
-            self.push_cells(&cells)?;
-        } else {
-            let key = |(column, _): &(usize, bool)| group.first.get(*column).cloned().flatten();
-            let keys = select.sort.iter().map(key).collect();
-            self.unsorted.push((keys, cells));
-        }
-        self.in_partition += 1;
-        self.last_count = self.in_partition;
+        let counted = self.growing.add(ROW + bytes(&keys) + bytes(&cells));
+        counted.map_err(tessera_core::Error::from)?;
+        self.unsorted.push((keys, cells));
         Ok(())
     }
 
@@ -413,6 +314,7 @@ impl<'a> Collector<'a> {
             };
             self.rows.metadata.paging_state = Some(state.encode());
         }
+        self.rows.granted = self.growing.finish();
         Ok(self.rows)
     }
 

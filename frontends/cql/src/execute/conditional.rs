@@ -110,7 +110,7 @@ impl Found {
             }
         }
         for (place, value) in values.iter_mut().skip(keys).zip(clustering) {
-            *place = Some(value);
+            *place = Some(value.to_vec());
         }
         self.statics = Some(values);
         Ok(())
@@ -118,7 +118,7 @@ impl Found {
 }
 
 /// The clustering columns of the first row of a partition.
-async fn first_row(write: &Write, transaction: &mut Transaction) -> Done<Option<Vec<Vec<u8>>>> {
+async fn first_row(write: &Write, transaction: &mut Transaction) -> Done<Option<Vec<Bytes>>> {
     let Some((token, key)) = write.keys.first() else {
         return Ok(None);
     };

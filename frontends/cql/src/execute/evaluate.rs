@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 
 use tessera_core::clock::Clock;
+use tessera_core::deadline;
 use tessera_core::hash::murmur3;
 
 use super::keys::partition_key;
@@ -16,6 +17,9 @@ use crate::types::{
     serialize_vector, tuple_components, validate,
 };
 use crate::wire::{ColumnSpec, Value};
+
+/// How many bytes of a value are gone through in a step.
+const BYTES_IN_STEP: usize = 16;
 
 /// The value of a marker, checked.
 #[derive(Clone, Debug)]
@@ -56,6 +60,7 @@ pub(super) fn bind<'a>(
             Value::Null => Given::Null,
             Value::Unset => Given::Unset,
             Value::Bytes(bytes) => {
+                deadline::step(bytes.len() / BYTES_IN_STEP)?;
                 validate(&variable.data_type, bytes)?;
                 Given::Bytes(in_order(&variable.data_type, bytes)?)
             }
@@ -77,7 +82,7 @@ fn in_order<'a>(data_type: &DataType, bytes: &'a [u8]) -> Result<Cow<'a, [u8]>> 
         }
         DataType::Set { element, .. } => {
             let mut elements = all_in_order(element, list_elements(bytes, "set")?)?;
-            elements.sort_by(|left, right| compare(element, left, right));
+            deadline::sort_by(&mut elements, |left, right| compare(element, left, right))?;
             elements.dedup_by(|left, right| compare(element, left, right).is_eq());
             serialize_list(&elements)
         }
@@ -86,7 +91,9 @@ fn in_order<'a>(data_type: &DataType, bytes: &'a [u8]) -> Result<Cow<'a, [u8]>> 
             for (key_bytes, value_bytes) in map_entries(bytes)? {
                 entries.push((in_order(key, key_bytes)?, in_order(value, value_bytes)?));
             }
-            entries.sort_by(|(left, _), (right, _)| compare(key, left, right));
+            deadline::sort_by(&mut entries, |(left, _), (right, _)| {
+                compare(key, left, right)
+            })?;
             entries.dedup_by(|(left, _), (right, _)| compare(key, left, right).is_eq());
             serialize_map(&entries)
         }
@@ -125,6 +132,7 @@ impl<'a> Scope<'a> {
 
     /// The value of an expression; none if it is null.
     pub(super) fn evaluate(&self, expression: &'a Expression) -> Result<Evaluated<'a>> {
+        deadline::step(1)?;
         match expression {
             Expression::Null => Ok(None),
             Expression::Constant(bytes) => Ok(Some(Cow::Borrowed(bytes))),
@@ -199,7 +207,7 @@ impl<'a> Scope<'a> {
             Expression::List(inner) => serialize_list(&self.elements(inner)?),
             Expression::Set(inner, element) => {
                 let mut elements = self.elements(inner)?;
-                elements.sort_by(|left, right| compare(element, left, right));
+                deadline::sort_by(&mut elements, |left, right| compare(element, left, right))?;
                 elements.dedup_by(|left, right| compare(element, left, right).is_eq());
                 serialize_list(&elements)
             }
@@ -210,7 +218,9 @@ impl<'a> Scope<'a> {
                 let mut pairs = pairs.collect::<Result<Vec<_>>>()?;
                 // Of equal keys the last one counts, which is the first one from behind.
                 pairs.reverse();
-                pairs.sort_by(|(left, _), (right, _)| compare(key, left, right));
+                deadline::sort_by(&mut pairs, |(left, _), (right, _)| {
+                    compare(key, left, right)
+                })?;
                 pairs.dedup_by(|(left, _), (right, _)| compare(key, left, right).is_eq());
                 serialize_map(&pairs)
             }

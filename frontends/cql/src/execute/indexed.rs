@@ -1,5 +1,7 @@
 //! Refuses values that are too long for an index that Cassandra would keep of them.
 
+use bytes::Bytes;
+
 use super::keys::key_components;
 use super::nearest::check_vector;
 use crate::error::{CqlError, Result, refuse};
@@ -12,7 +14,7 @@ use crate::types::{DataType, vector_floats};
 const LIMIT: usize = 65_535;
 
 /// Checks the key columns of a row that is written.
-pub(super) fn check_keys(table: &Table, partition: &[u8], clustering: &[Vec<u8>]) -> Result<()> {
+pub(super) fn check_keys(table: &Table, partition: &[u8], clustering: &[Bytes]) -> Result<()> {
     for (index, column) in indexes(table) {
         let mut keys = table.partition_key();
         if let Some(place) = keys.position(|key| key.name == column.name) {
@@ -22,7 +24,7 @@ pub(super) fn check_keys(table: &Table, partition: &[u8], clustering: &[Vec<u8>]
         }
         let mut keys = table.clustering();
         if let Some(place) = keys.position(|key| key.name == column.name) {
-            check(table, index, clustering.get(place).map_or(0, Vec::len))?;
+            check(table, index, clustering.get(place).map_or(0, Bytes::len))?;
         }
     }
     Ok(())
@@ -31,18 +33,18 @@ pub(super) fn check_keys(table: &Table, partition: &[u8], clustering: &[Vec<u8>]
 /// Checks the cells of a row that is written.
 pub(super) fn check_row(table: &Table, row: &Row) -> Result<()> {
     for (index, column) in indexes(table) {
-        match row.columns.get(&column.number) {
+        match row.columns.get(column.number) {
             None => {}
             Some(Content::Simple(cell)) => match (&cell.value, &column.data_type) {
                 (Some(vector), DataType::Vector { .. }) if index.is_storage_attached() => {
                     let vector = vector_floats(vector, &column.data_type)?;
                     check_vector(index.similarity(), &vector)?;
                 }
-                (value, _) => check(table, index, value.as_ref().map_or(0, Vec::len))?,
+                (value, _) => check(table, index, value.as_ref().map_or(0, Bytes::len))?,
             },
             Some(Content::Complex { cells, .. }) => {
                 for (path, cell) in cells.iter().filter(|(_, cell)| cell.value.is_some()) {
-                    let value = cell.value.as_ref().map_or(0, Vec::len);
+                    let value = cell.value.as_ref().map_or(0, Bytes::len);
                     let length = match index.kind {
                         IndexTargetKind::Keys => path.len(),
                         IndexTargetKind::Entries => path.len() + value,

@@ -46,7 +46,7 @@ impl<'a> Lens<'a> {
         let mut line = self.statics(key, record);
         let first = self.table.partition_key().count();
         for (place, value) in line.values.iter_mut().skip(first).zip(&stored.clustering) {
-            *place = Some(Cow::Borrowed(value));
+            *place = Some(Cow::Borrowed(&**value));
         }
         self.put(&mut line, &stored.row, deletion, ColumnKind::Regular);
         line.row = Some((&stored.row, deletion));
@@ -100,8 +100,8 @@ pub(super) fn has_values(table: &Table, row: &Row, deletion: Deletion, now: i64)
     row.columns.iter().any(|(number, content)| {
         let deletion = match table.dropped.is_empty() {
             true => deletion,
-            false if !is_there(*number) => return false,
-            false => deletion.max(dropped(table, *number)),
+            false if !is_there(number) => return false,
+            false => deletion.max(dropped(table, number)),
         };
         match content {
             Content::Simple(cell) => cell.visible(deletion, now).is_some(),
@@ -132,7 +132,7 @@ pub(super) fn value_of<'a>(
     deletion: Deletion,
     now: i64,
 ) -> Evaluated<'a> {
-    let content = row.columns.get(&column.number)?;
+    let content = row.columns.get(column.number)?;
     let deletion = deletion.max(dropped(table, column.number));
     match content {
         Content::Simple(cell) => cell.visible(deletion, now).map(Cow::Borrowed),
@@ -213,7 +213,7 @@ impl<'a> Scope<'a> {
             .max(row.deletion)
             .max(dropped(self.table, column.number));
         let time = |cell: &Cell| self.cell_time(what, cell);
-        match row.columns.get(&column.number) {
+        match row.columns.get(column.number) {
             None => Ok(None),
             Some(Content::Simple(cell)) => {
                 let is_there = cell.visible(deletion, self.now).is_some()

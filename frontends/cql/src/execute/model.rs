@@ -138,7 +138,7 @@ impl Model for CqlModel {
             return Ok(false);
         }
         let components = key_components(&item.locator.partition_key, table.partition_key().count());
-        let clustering = stored.clustering.iter().map(Vec::as_slice);
+        let clustering = stored.clustering.iter().map(|value| &**value);
         let keys = components.into_iter().chain(clustering);
         for (column, value) in table.columns.iter().zip(keys) {
             tell(column, value, visit);
@@ -213,7 +213,7 @@ fn values(table: &Table, column: &Column, index: &Index, item: &Item) -> Result<
     let components = key_components(&item.locator.partition_key, keys);
     let value = match components.get(place) {
         Some(component) => Some(*component),
-        None => stored.clustering.get(place - keys).map(Vec::as_slice),
+        None => stored.clustering.get(place - keys).map(|value| &**value),
     };
     Ok(value.map_or_else(Vec::new, |value| of_value(column, index, value)))
 }

@@ -13,7 +13,7 @@ use tessera_core::transaction::Transaction;
 use super::change::Target;
 use super::keys::{BEHIND_ROWS, RECORD_KEY, row_key};
 use super::reader::{damaged, deletion_of, record_of};
-use super::settle::{Grace, record_body, row_body, store};
+use super::settle::{Grace, put, record_body, row_body, store};
 use super::views::Views;
 use super::write::{Done, Write, whole};
 use crate::row::{Deletion, KeyRange, PartitionRecord, Ranges, Row, StoredRow};
@@ -56,7 +56,7 @@ impl Partition<'_> {
     pub(super) async fn row(
         &self,
         transaction: &mut Transaction,
-        clustering: &[Vec<u8>],
+        clustering: &[Bytes],
         row: &Bytes,
     ) -> Done<()> {
         let write = self.write;
@@ -78,8 +78,8 @@ impl Partition<'_> {
         }
         let above = deletion_of(&record, row.get(1..).unwrap_or_default());
         let locator = self.locator(row.clone());
-        let item = transaction.read(self.container, &locator).await?;
-        let old = match &item {
+        let entry = transaction.look(self.container, &locator).await?;
+        let old = match entry.visible() {
             Some(item) => Some(StoredRow::decode(&item.body).ok_or_else(damaged)?),
             None => None,
         };
@@ -88,10 +88,13 @@ impl Partition<'_> {
         let mut target = Target::new(before, deletion, write.stamp, write.new_row());
         write.change(&mut target, false)?;
         let written = target.written;
-        let mut new = match &old {
+        // What was there is of interest to views alone.
+        let left = old.as_ref().filter(|_| !write.plan.views.is_empty());
+        let left = left.cloned();
+        let mut new = match old {
             Some(old) => StoredRow {
-                clustering: old.clustering.clone(),
-                row: old.row.clone().merge(written),
+                clustering: old.clustering,
+                row: old.row.merge(written),
             },
             None => StoredRow {
                 clustering: clustering.to_vec(),
@@ -101,9 +104,9 @@ impl Partition<'_> {
         let body = row_body(&mut new, above, self.grace());
         let new = body.as_ref().map(|_| &new);
         self.views()
-            .follow(transaction, self.key, (old.as_ref(), above), (new, above))
+            .follow(transaction, self.key, (left.as_ref(), above), (new, above))
             .await?;
-        store(transaction, self.container, locator, item.as_ref(), body).await?;
+        put(transaction, self.container, locator, &entry, body).await?;
         Ok(())
     }
 

@@ -51,7 +51,8 @@ pub(super) async fn select(
     let (limits, warning) = nearest::limits(select, context, limits)?;
     let nearest = Nearest::of(select, &scope)?;
     let after = context.paging_state.map(PagingState::decode).transpose()?;
-    let mut collector = Collector::new(select, &scope, limits, after.as_ref());
+    let memory = context.service.store.memory();
+    let mut collector = Collector::new(select, &scope, limits, after.as_ref(), memory);
     collector.nearest = nearest;
     let mut charge = tessera_core::throughput::Charge::default();
     match &select.relation.place {

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use tessera_core::Container;
 use tessera_core::item::{Item, NewItem};
 use tessera_core::locator::Locator;
+use tessera_core::reading::Entry;
 use tessera_core::transaction::Transaction;
 
 use crate::row::{Cell, Content, Deletion, PartitionRecord, Row, StoredRow};
@@ -136,6 +137,26 @@ pub(super) async fn store(
     }
 }
 
+/// Stores a body where the transaction has looked, or takes away what is there to see.
+pub(super) async fn put(
+    transaction: &mut Transaction,
+    container: &Arc<Container>,
+    locator: Locator,
+    entry: &Entry,
+    new: Option<(Vec<u8>, Life)>,
+) -> tessera_core::Result<()> {
+    match (entry.visible(), new) {
+        (None, None) => Ok(()),
+        (Some(old), None) => transaction.remove(container, old).await,
+        (_, Some((body, life))) => {
+            let mut item = NewItem::new(locator, body);
+            item.expires_at_ms = life.expiry_ms();
+            transaction.put(container, entry, item).await?;
+            Ok(())
+        }
+    }
+}
+
 /// The body of a row, if anything is left of it.
 pub(super) fn row_body(
     stored: &mut StoredRow,
@@ -200,9 +221,10 @@ mod tests {
 
     #[test]
     fn rows_are_kept_as_long_as_they_say_something() {
-        let live = Row::default().with(0, Content::Simple(Cell::live(5, b"v")));
-        let expiring = Row::default().with(0, Content::Simple(Cell::expiring(5, b"v", 10, 1_000)));
-        let gone = Row::default().with(0, Content::Simple(Cell::expiring(5, b"v", 10, 800)));
+        let live = Row::default().with(0, Content::Simple(Cell::live(5, &b"v"[..])));
+        let expiring =
+            Row::default().with(0, Content::Simple(Cell::expiring(5, &b"v"[..], 10, 1_000)));
+        let gone = Row::default().with(0, Content::Simple(Cell::expiring(5, &b"v"[..], 10, 800)));
         let tombstone = Row::default().with(0, Content::Simple(Cell::deleted(5, 950)));
         let inserted = Row {
             liveness: Some(Liveness {

@@ -126,7 +126,7 @@ impl Views<'_> {
         let partition = partition_key(&keys);
         let locator = Locator::murmur3(partition, row_key(&encoded(view, &clustering)));
         let (row, life) = self.cells(view, &stored.row, deletion);
-        let clustering = clustering.into_iter().map(<[u8]>::to_vec).collect();
+        let clustering = clustering.into_iter().map(Bytes::copy_from_slice).collect();
         let stored = StoredRow { clustering, row };
         Ok((life != Life::None).then_some(ViewRow {
             locator,
@@ -148,7 +148,7 @@ impl Views<'_> {
         let key = view.columns.iter().find(|column| {
             column.is_key() && !self.base.column(&column.name).is_some_and(Column::is_key)
         });
-        let key_cell = key.and_then(|column| match row.columns.get(&column.number)? {
+        let key_cell = key.and_then(|column| match row.columns.get(column.number)? {
             Content::Simple(cell) => Some(cell.clone()),
             Content::Complex { .. } => None,
         });
@@ -168,7 +168,7 @@ impl Views<'_> {
             let mut columns = view.columns.iter();
             columns.any(|column| column.number == number && !column.is_key())
         };
-        row.columns.retain(|number, _| is_kept(*number));
+        row.columns.retain(|number, _| is_kept(number));
         (row, life)
     }
 }
@@ -184,7 +184,7 @@ fn encoded(view: &Table, clustering: &[&[u8]]) -> Vec<u8> {
 
 /// The newest time in a row.
 fn newest(row: &Row) -> Option<i64> {
-    let cells = row.columns.values().flat_map(|content| match content {
+    let cells = row.columns.iter().flat_map(|(_, content)| match content {
         Content::Simple(cell) => vec![cell.timestamp],
         Content::Complex { cells, .. } => cells.values().map(|cell| cell.timestamp).collect(),
     });

@@ -46,7 +46,7 @@ pub(super) struct Write {
 /// What of the partitions changes.
 pub(super) enum Rows {
     /// Rows by the values of their clustering columns, and their row keys.
-    Each(Vec<(Vec<Vec<u8>>, Bytes)>),
+    Each(Vec<(Vec<Bytes>, Bytes)>),
     /// What all rows share.
     Shared,
     Ranges(Vec<KeyRange>),
@@ -171,7 +171,7 @@ impl Write {
         for column in table.clustering() {
             let value = take(column).flatten().ok_or_else(|| missing(column))?;
             put_clustering(&mut encoded, column, &value);
-            clustering.push(value);
+            clustering.push(value.into());
         }
         check_clustering(&clustering)?;
         for (place, column) in table.columns.iter().enumerate() {
@@ -417,7 +417,7 @@ fn rows_of(plan: &Modification, scope: &Scope<'_>) -> Result<Rows> {
         let scope = Scope { ..*scope };
         return Ok(Rows::Ranges(scope.ranges(table, &plan.clustering)?));
     }
-    let mut rows: Vec<(Vec<Vec<u8>>, Vec<u8>)> = vec![(Vec::new(), Vec::new())];
+    let mut rows: Vec<(Vec<Bytes>, Vec<u8>)> = vec![(Vec::new(), Vec::new())];
     for step in &plan.clustering {
         let here = columns
             .get(step.start..step.start + step.count)
@@ -429,7 +429,7 @@ fn rows_of(plan: &Modification, scope: &Scope<'_>) -> Result<Rows> {
                 let (mut values, mut encoded) = (values.clone(), encoded.clone());
                 for (value, column) in tuple.iter().zip(here) {
                     put_clustering(&mut encoded, column, value);
-                    values.push(value.to_vec());
+                    values.push(Bytes::copy_from_slice(value));
                 }
                 longer.push((values, encoded));
             }

@@ -2,6 +2,8 @@
 
 use std::borrow::Cow;
 
+use tessera_core::deadline;
+
 use super::json_value::Json;
 use super::{Call, Pattern, Returns, Row};
 use crate::error::{CqlError, ErrorKind, Result, refuse};
@@ -9,6 +11,10 @@ use crate::types::{
     DataType, Native, UserType, compare, parse_native, serialize_list, serialize_map,
     serialize_tuple, serialize_vector, to_json,
 };
+
+/// How many bytes of a text are read in a step, and steps for each value in it.
+const BYTES_IN_STEP: usize = 8;
+const VALUE_STEPS: usize = 2;
 
 pub(super) const ROWS: &[Row] = &[Row {
     name: "to_json",
@@ -31,6 +37,7 @@ fn json_of(call: &Call<'_>) -> Result<Option<Vec<u8>>> {
 
 /// The value of this type that a text of JSON stands for; none for null.
 pub(crate) fn from_json(data_type: &DataType, text: &str) -> Result<Option<Vec<u8>>> {
+    deadline::step(text.len() / BYTES_IN_STEP)?;
     let Some(json) = Json::parse(text) else {
         return Err(failed(&format!("Could not decode JSON string '{text}'")));
     };
@@ -56,6 +63,7 @@ pub(crate) fn json_columns<'t>(
     text: &str,
     type_of: impl Fn(&str) -> Option<&'t DataType>,
 ) -> Result<Vec<(String, Option<Vec<u8>>)>> {
+    deadline::step(text.len() / BYTES_IN_STEP)?;
     let json = Json::parse(text);
     if json == Some(Json::Null) {
         return refuse("Got null for INSERT JSON values");
@@ -96,6 +104,7 @@ fn column_name(name: &str) -> String {
 }
 
 fn value(data_type: &DataType, json: &Json) -> Result<Option<Vec<u8>>> {
+    deadline::step(VALUE_STEPS)?;
     if *json == Json::Null {
         return Ok(None);
     }
@@ -104,7 +113,7 @@ fn value(data_type: &DataType, json: &Json) -> Result<Option<Vec<u8>>> {
         DataType::List { element, .. } => serialize_list(&elements(element, json, "list")?),
         DataType::Set { element, .. } => {
             let mut elements = elements(element, json, "list (representing a set)")?;
-            elements.sort_by(|left, right| compare(element, left, right));
+            deadline::sort_by(&mut elements, |left, right| compare(element, left, right))?;
             elements.dedup();
             serialize_list(&elements)
         }

@@ -190,6 +190,9 @@ fn types_are_read_alone() {
         "\"U\"",
         "vector<float, 3>",
         "list<frozen<u>>",
+        "'org.apache.cassandra.db.marshal.UTF8Type'",
+        "'it''s'",
+        "list<'''a''b'''>",
     ] {
         assert_eq!(parse_type(text).unwrap().to_string(), text);
     }

@@ -23,6 +23,8 @@ mod table;
 mod term;
 mod tokens;
 
+use tessera_core::deadline;
+
 use crate::error::{CqlError, Result};
 use crate::statement::{Parsed, RawType, Statement};
 use mistake::Read;
@@ -36,6 +38,9 @@ const DEPTH_LIMIT: usize = 50;
 pub(crate) const TYPE_DEPTH_LIMIT: usize = 2 * DEPTH_LIMIT;
 /// How many tokens a statement may have.
 const TOKEN_LIMIT: usize = 2_000_000;
+
+/// How many bytes of a text are read in a step.
+const BYTES_IN_STEP: usize = 8;
 
 /// What each first word begins.
 const STATEMENTS: &[(&str, Rule<Statement>)] = &[
@@ -74,13 +79,17 @@ pub(crate) fn parse_type(text: &str) -> Result<RawType> {
 
 /// Runs a rule over a whole text.
 fn run<T>(text: &str, rule: impl for<'t> Fn(Tokens<'t>) -> Read<'t, T>) -> Result<(T, Context)> {
+    deadline::step(text.len() / BYTES_IN_STEP)?;
     let context = Context::default();
     let lexed = lexer::lex(text, TOKEN_LIMIT);
     let input = Tokens::new(&lexed.tokens, &context);
     let parsed = rule(input).and_then(|(input, value)| Ok((end(input)?.0, value)));
     match parsed {
         Ok((_, value)) => match lexed.error {
-            None => Ok((value, context)),
+            // Rules cannot say it.
+            None => deadline::step(1)
+                .map(|()| (value, context))
+                .map_err(CqlError::from),
             Some(error) => Err(CqlError::syntax(error)),
         },
         Err(nom::Err::Error(mistake) | nom::Err::Failure(mistake)) => {

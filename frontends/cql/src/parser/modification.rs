@@ -1,5 +1,8 @@
 //! INSERT, UPDATE, DELETE and BATCH.
 
+use std::collections::hash_map::Entry;
+use std::collections::{HashMap, HashSet};
+
 use nom::Parser;
 
 use super::lexer::TokenKind;
@@ -129,17 +132,33 @@ pub(super) fn update(input: Tokens<'_>) -> Read<'_, Statement> {
     ))
 }
 
+/// The field that an operation sets, if it sets one.
+fn field(operation: &Operation) -> Option<&str> {
+    match operation {
+        Operation::SetField(field, _) => Some(field),
+        _ => None,
+    }
+}
+
 /// A column may change in parts, and as a whole once.
 fn refuse_conflicts<'t>(input: Tokens<'t>, assignments: &[Assignment]) -> Read<'t, ()> {
     let is_whole = |operation: &Operation| matches!(operation, Operation::Set(..));
-    for (index, assignment) in assignments.iter().enumerate() {
-        let earlier = assignments.iter().take(index);
-        let conflict = earlier
-            .filter(|other| other.column == assignment.column)
-            .any(|other| match (&other.operation, &assignment.operation) {
-                (Operation::SetField(one, _), Operation::SetField(other, _)) => one == other,
-                (one, other) => is_whole(one) || is_whole(other),
-            });
+    // Of each column: whether it is set as a whole, and the fields that are set.
+    let mut seen: HashMap<&str, (bool, HashSet<&str>)> = HashMap::new();
+    for assignment in assignments {
+        let is_whole = is_whole(&assignment.operation);
+        let conflict = match seen.entry(&assignment.column) {
+            Entry::Vacant(entry) => {
+                let (_, fields) = entry.insert((is_whole, HashSet::new()));
+                fields.extend(field(&assignment.operation));
+                false
+            }
+            Entry::Occupied(entry) => {
+                let (was_whole, fields) = entry.into_mut();
+                let is_again = field(&assignment.operation).is_some_and(|it| !fields.insert(it));
+                is_whole || *was_whole || is_again
+            }
+        };
         if conflict {
             let column = crate::statement::quoted(&assignment.column);
             let words = format!("Multiple incompatible setting of column {column}");

@@ -1,5 +1,7 @@
 //! `WITH name = value AND …`: the options of definitions.
 
+use std::collections::HashSet;
+
 use nom::Parser;
 
 use super::mistake::{Read, no_choice, refuse};
@@ -17,12 +19,9 @@ pub(super) fn properties(input: Tokens<'_>) -> Read<'_, Properties> {
 
 /// No property may be given twice.
 pub(super) fn refuse_repeated<'t>(input: Tokens<'t>, properties: &Properties) -> Read<'t, ()> {
-    for (index, (name, _)) in properties.iter().enumerate() {
-        if properties
-            .iter()
-            .take(index)
-            .any(|(earlier, _)| earlier == name)
-        {
+    let mut seen = HashSet::new();
+    for (name, _) in properties {
+        if !seen.insert(name) {
             return refuse(input, format!("Multiple definitions for property '{name}'"));
         }
     }
@@ -55,6 +54,7 @@ fn value(input: Tokens<'_>) -> Read<'_, PropertyValue> {
 pub(super) fn map(input: Tokens<'_>) -> Read<'_, Vec<(String, String)>> {
     let (rest, entries) = list_between("{", "}", map_entry)(input)?;
     let mut map: Vec<(String, String)> = Vec::with_capacity(entries.len());
+    let mut seen = HashSet::with_capacity(entries.len());
     for (key, value) in entries {
         let Term::Constant(Constant { text: key, .. }) = key else {
             let words = format!("Invalid property name: {key}");
@@ -64,7 +64,7 @@ pub(super) fn map(input: Tokens<'_>) -> Read<'_, Vec<(String, String)>> {
             let words = format!("Invalid property value: {value} for property: {key}");
             return refuse(input, words + unbound(&value));
         };
-        if map.iter().any(|(earlier, _)| *earlier == key) {
+        if !seen.insert(key.clone()) {
             return refuse(input, format!("Multiple definition for property {key}"));
         }
         map.push((key, text));

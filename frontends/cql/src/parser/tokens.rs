@@ -3,6 +3,7 @@
 use std::cell::{Cell, RefCell};
 
 use nom::Parser;
+use tessera_core::deadline;
 
 use super::lexer::{Token, TokenKind};
 use super::mistake::{Mistake, Read, expected, no_choice, refuse};
@@ -95,6 +96,7 @@ impl<'t> Tokens<'t> {
 
     /// The next token, and what follows it. The end follows itself.
     pub(super) fn next(self) -> (Self, Option<&'t Token<'t>>) {
+        deadline::note(1);
         match self.tokens.split_first() {
             Some((token, rest)) if !rest.is_empty() => (
                 Self {

@@ -1,5 +1,9 @@
 //! Relations that cannot be, alone or together with others on the same columns.
 
+use std::collections::HashMap;
+
+use tessera_core::deadline;
+
 use super::restriction::{ClusteringTest, Restrictions, Test};
 use crate::error::{Result, refuse};
 use crate::schema::{Column, Table};
@@ -54,10 +58,16 @@ pub(super) fn check_repeats(table: &Table, restrictions: &Restrictions) -> Resul
         let column = table.columns.get(place);
         column.map_or(String::new(), |column| column.name.clone())
     };
-    for (index, filter) in restrictions.filters.iter().enumerate() {
-        let earlier = restrictions.filters.iter().take(index);
-        for other in earlier.filter(|other| other.column == filter.column) {
-            check_pair(&name(filter.column), &filter.test, &other.test)?;
+    // One of each kind stands for all: there may be as many as a statement is long.
+    let mut seen: HashMap<usize, Vec<&Test>> = HashMap::new();
+    for filter in &restrictions.filters {
+        deadline::step(1)?;
+        let kinds = seen.entry(filter.column).or_default();
+        for other in &*kinds {
+            check_pair(&name(filter.column), &filter.test, other)?;
+        }
+        if !kinds.iter().any(|other| kind(other) == kind(&filter.test)) {
+            kinds.push(&filter.test);
         }
     }
     let first = table.partition_key().count();
@@ -140,6 +150,17 @@ fn same_end(one: &ClusteringTest, other: &ClusteringTest) -> Option<&'static str
         ((true, _), (true, _)) => Some("start"),
         ((_, true), (_, true)) => Some("end"),
         _ => None,
+    }
+}
+
+/// What [`check_pair`] looks at.
+fn kind(test: &Test) -> u8 {
+    match test {
+        Test::Compare(Comparator::Equal, _) => 0,
+        Test::Compare(Comparator::Greater | Comparator::GreaterOrEqual, _) => 1,
+        Test::Compare(Comparator::Less | Comparator::LessOrEqual, _) => 2,
+        Test::In(_) => 3,
+        _ => 4,
     }
 }
 

@@ -1,5 +1,7 @@
 //! WHERE: which partitions, which of their rows, and what is left to be asked of each row.
 
+use std::collections::HashSet;
+
 use super::expression::Expression;
 use super::repeats::{check_comparison, check_multi_cell, check_repeats};
 use super::route::slice_of;
@@ -308,8 +310,8 @@ impl Planner<'_> {
         let is_all = keys
             .iter()
             .all(|key| columns.iter().any(|column| column == key));
-        let is_repeated = |(index, name)| columns.iter().take(index).any(|other| other == name);
-        if is_all && columns.iter().enumerate().any(is_repeated) {
+        let different: HashSet<&String> = columns.iter().collect();
+        if is_all && different.len() < columns.len() {
             return refuse("The token() function contains duplicate partition key components");
         }
         if !is_all || columns.len() != keys.len() {

@@ -3,6 +3,8 @@
 
 use std::collections::HashMap;
 
+use tessera_core::deadline;
+
 use super::constant::{typed_constant, untyped_constant};
 use super::expression::{Expression, Typed};
 use crate::error::{CqlError, Result};
@@ -11,6 +13,9 @@ use crate::schema::{Table, Types, resolve_type};
 use crate::statement::{Marker, QualifiedName, Selector, Term, function_text, quoted};
 use crate::types::{DataType, Native};
 use crate::wire::ColumnSpec;
+
+/// Steps to type a term: its names and types may be copied.
+const TERM_STEPS: usize = 4;
 
 /// What a value is for: a column, a parameter, an element.
 #[derive(Clone, Copy)]
@@ -114,6 +119,7 @@ impl<'a> Planner<'a> {
 
     /// A term that gives a value for this.
     pub(super) fn term(&mut self, term: &Term, receiver: Receiver<'_>) -> Result<Expression> {
+        deadline::step(TERM_STEPS)?;
         // The two most usual ones need no detour.
         match term {
             Term::Marker(marker) => Ok(self.marker(*marker, receiver)),
@@ -145,6 +151,7 @@ impl<'a> Planner<'a> {
     /// them, and a literal likewise. So what a selector is by itself is found once and kept as long
     /// as the outermost one is looked at: else each level would double the work.
     pub(super) fn typed(&mut self, what: &Selector, want: Option<Receiver<'_>>) -> Result<Typed> {
+        deadline::step(TERM_STEPS)?;
         if !looks_ahead(what) {
             return self.typed_anew(what, want);
         }

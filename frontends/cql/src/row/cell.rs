@@ -2,13 +2,15 @@
 
 use std::cmp::Reverse;
 
+use bytes::Bytes;
+
 /// One value of one column, or of one element of a collection.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Cell {
     /// Microseconds; the larger wins.
     pub(crate) timestamp: i64,
     /// None: the cell was deleted.
-    pub(crate) value: Option<Vec<u8>>,
+    pub(crate) value: Option<Bytes>,
     /// The second from which the value is not there any more; for a deleted cell, when it was.
     pub(crate) ends: Option<i64>,
     /// The seconds that it was to live, which `ttl()` tells.
@@ -17,7 +19,7 @@ pub(crate) struct Cell {
 
 impl Cell {
     /// A value that stays.
-    pub(crate) fn live(timestamp: i64, value: impl Into<Vec<u8>>) -> Self {
+    pub(crate) fn live(timestamp: i64, value: impl Into<Bytes>) -> Self {
         let value = Some(value.into());
         Self {
             timestamp,
@@ -30,7 +32,7 @@ impl Cell {
     /// A value that lives so many seconds from `now` on.
     pub(crate) fn expiring(
         timestamp: i64,
-        value: impl Into<Vec<u8>>,
+        value: impl Into<Bytes>,
         time_to_live: i32,
         now: i64,
     ) -> Self {
@@ -87,7 +89,8 @@ impl Cell {
         let count = before
             .and_then(|bytes| bytes.try_into().ok())
             .map_or(0, i64::from_be_bytes);
-        Self::live(timestamp, count.wrapping_add(delta).to_be_bytes())
+        let count = count.wrapping_add(delta).to_be_bytes();
+        Self::live(timestamp, Bytes::copy_from_slice(&count))
     }
 }
 
@@ -133,12 +136,12 @@ mod tests {
 
     #[test]
     fn the_better_cell_is_kept() {
-        let old = Cell::live(1, b"z");
-        let new = Cell::live(2, b"a");
-        let ending = Cell::expiring(2, b"b", 10, 100);
-        let later = Cell::expiring(2, b"b", 20, 100);
+        let old = Cell::live(1, &b"z"[..]);
+        let new = Cell::live(2, &b"a"[..]);
+        let ending = Cell::expiring(2, &b"b"[..], 10, 100);
+        let later = Cell::expiring(2, &b"b"[..], 20, 100);
         let deleted = Cell::deleted(2, 50);
-        let sorted = [old, new, Cell::live(2, b"c"), ending, later, deleted];
+        let sorted = [old, new, Cell::live(2, &b"c"[..]), ending, later, deleted];
         for (index, low) in sorted.iter().enumerate() {
             for high in sorted.iter().skip(index) {
                 assert_eq!(&low.clone().merge(high.clone()), high);
@@ -149,7 +152,7 @@ mod tests {
 
     #[test]
     fn deletions_and_time_hide_values() {
-        let cell = Cell::expiring(5, b"v", 10, 100);
+        let cell = Cell::expiring(5, &b"v"[..], 10, 100);
         let at = |timestamp| Deletion { timestamp, at: 0 };
         assert_eq!(cell.visible(Deletion::NONE, 109), Some(&b"v"[..]));
         assert_eq!(cell.visible(Deletion::NONE, 110), None);
@@ -162,9 +165,9 @@ mod tests {
     fn counters_count() {
         let once = Cell::increment(None, 5, 1);
         let twice = Cell::increment(once.value.as_deref(), -7, 2);
-        assert_eq!(twice.value, Some((-2i64).to_be_bytes().to_vec()));
+        assert_eq!(twice.value, Some((-2i64).to_be_bytes().to_vec().into()));
         let most = i64::MAX.to_be_bytes();
         let wrapped = Cell::increment(Some(&most), 1, 3);
-        assert_eq!(wrapped.value, Some(i64::MIN.to_be_bytes().to_vec()));
+        assert_eq!(wrapped.value, Some(i64::MIN.to_be_bytes().to_vec().into()));
     }
 }

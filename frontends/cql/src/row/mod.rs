@@ -5,6 +5,7 @@
 //! largest of its writes in one total order. What is visible at a time is told when it is read.
 
 mod cell;
+mod columns;
 #[cfg(test)]
 mod partition;
 #[cfg(test)]
@@ -14,6 +15,7 @@ mod record;
 mod stored;
 
 pub(crate) use cell::{Cell, Deletion, Liveness};
+pub(crate) use columns::Columns;
 #[cfg(test)]
 pub(crate) use partition::Partition;
 pub(crate) use ranges::{KeyRange, Ranges};

@@ -113,7 +113,7 @@ proptest! {
                 .max()
                 .unwrap_or_default();
             let cells = writes.iter().filter_map(|write| {
-                match write.rows.get(&[key][..])?.columns.get(&0)? {
+                match write.rows.get(&[key][..])?.columns.get(0)? {
                     Content::Simple(cell) => Some(cell.clone()),
                     Content::Complex { .. } => None,
                 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{Cell, Deletion, Liveness};
+use super::{Cell, Columns, Deletion, Liveness};
 
 /// What a column holds.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -23,7 +23,7 @@ pub(crate) struct Row {
     pub(crate) liveness: Option<Liveness>,
     pub(crate) deletion: Deletion,
     /// By the number of the column in its table.
-    pub(crate) columns: BTreeMap<u32, Content>,
+    pub(crate) columns: Columns,
 }
 
 impl Content {
@@ -85,20 +85,20 @@ impl Content {
 impl Row {
     /// A row in which this column was written.
     pub(crate) fn with(mut self, column: u32, content: Content) -> Self {
-        let merged = match self.columns.remove(&column) {
-            Some(before) => before.merge(content),
-            None => content,
-        };
-        self.columns.insert(column, merged);
+        self.columns.add(column, content);
         self
     }
 
     #[must_use]
     pub(crate) fn merge(self, other: Self) -> Self {
+        let mut columns = self.columns;
+        for (column, content) in other.columns {
+            columns.add(column, content);
+        }
         Self {
             liveness: self.liveness.max(other.liveness),
             deletion: self.deletion.max(other.deletion),
-            columns: merge_maps(self.columns, other.columns, Content::merge),
+            columns,
         }
     }
 
@@ -108,10 +108,10 @@ impl Row {
     pub(crate) fn visible(&self, deletion: Deletion, now: i64) -> Option<Visible<'_>> {
         let deletion = deletion.max(self.deletion);
         let mut values = Visible::new();
-        for (column, content) in &self.columns {
+        for (column, content) in self.columns.iter() {
             let visible = content.visible(deletion, now);
             if !visible.is_empty() {
-                values.insert(*column, visible);
+                values.insert(column, visible);
             }
         }
         let is_inserted = self

@@ -8,7 +8,9 @@
 //! Counts, lengths and numbers of columns are variable; times are eight bytes. A flag byte before
 //! each part says which of its fields are there, so that a plain row costs few bytes.
 
-use super::{Cell, Content, Deletion, KeyRange, Liveness, Ranges, Row};
+use bytes::Bytes;
+
+use super::{Cell, Columns, Content, Deletion, KeyRange, Liveness, Ranges, Row};
 
 const ROW: u8 = 1;
 const PARTITION: u8 = 2;
@@ -30,7 +32,7 @@ mod cell_flag {
 /// A row with the values of its clustering columns.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct StoredRow {
-    pub(crate) clustering: Vec<Vec<u8>>,
+    pub(crate) clustering: Vec<Bytes>,
     pub(crate) row: Row,
 }
 
@@ -44,7 +46,7 @@ pub(crate) struct PartitionRecord {
 
 impl StoredRow {
     pub(crate) fn encode(&self) -> Vec<u8> {
-        let mut out = Vec::with_capacity(64);
+        let mut out = Vec::with_capacity(64 + self.row.columns.iter().map(room).sum::<usize>());
         out.push(ROW);
         put_count(&mut out, self.clustering.len());
         for value in &self.clustering {
@@ -54,17 +56,18 @@ impl StoredRow {
         out
     }
 
-    pub(crate) fn decode(body: &[u8]) -> Option<Self> {
-        let mut input = body;
+    /// The values are parts of `body`, which they keep in memory.
+    pub(crate) fn decode(body: &Bytes) -> Option<Self> {
+        let mut input = &**body;
         if take_byte(&mut input)? != ROW {
             return None;
         }
         let count = take_count(&mut input)?;
         let mut clustering = Vec::with_capacity(count);
         for _ in 0..count {
-            clustering.push(take_bytes(&mut input)?.to_vec());
+            clustering.push(body.slice_ref(take_bytes(&mut input)?));
         }
-        let row = take_row(&mut input)?;
+        let row = take_row(body, &mut input)?;
         input.is_empty().then_some(Self { clustering, row })
     }
 }
@@ -87,8 +90,8 @@ impl PartitionRecord {
         out
     }
 
-    pub(crate) fn decode(body: &[u8]) -> Option<Self> {
-        let mut input = body;
+    pub(crate) fn decode(body: &Bytes) -> Option<Self> {
+        let mut input = &**body;
         if take_byte(&mut input)? != PARTITION {
             return None;
         }
@@ -103,12 +106,22 @@ impl PartitionRecord {
             };
             ranges.push((KeyRange { start, end }, take_deletion(&mut input)?));
         }
-        let statics = take_row(&mut input)?;
+        let statics = take_row(body, &mut input)?;
         input.is_empty().then_some(Self {
             deletion,
             ranges: Ranges::from_sorted(ranges),
             statics,
         })
+    }
+}
+
+/// About the bytes of a column, so that a row of many or long ones is not moved while it is
+/// written.
+fn room((_, content): (u32, &Content)) -> usize {
+    const AROUND_VALUE: usize = 16;
+    match content {
+        Content::Simple(cell) => AROUND_VALUE + cell.value.as_ref().map_or(0, Bytes::len),
+        Content::Complex { cells, .. } => AROUND_VALUE * (1 + cells.len()),
     }
 }
 
@@ -134,8 +147,8 @@ fn put_row(out: &mut Vec<u8>, row: &Row) {
         put_deletion(out, row.deletion);
     }
     put_count(out, row.columns.len());
-    for (column, content) in &row.columns {
-        put_count(out, usize::try_from(*column).unwrap_or(usize::MAX));
+    for (column, content) in row.columns.iter() {
+        put_count(out, usize::try_from(column).unwrap_or(usize::MAX));
         match content {
             Content::Simple(cell) => put_cell(out, cell, 0),
             Content::Complex { deletion, cells } => {
@@ -155,7 +168,8 @@ fn put_row(out: &mut Vec<u8>, row: &Row) {
     }
 }
 
-fn take_row(input: &mut &[u8]) -> Option<Row> {
+/// The row that comes next in `body`, of which `input` is the rest.
+fn take_row(body: &Bytes, input: &mut &[u8]) -> Option<Row> {
     let flags = take_byte(input)?;
     let mut row = Row::default();
     if flags & row_flag::LIVENESS != 0 {
@@ -169,11 +183,14 @@ fn take_row(input: &mut &[u8]) -> Option<Row> {
     if flags & row_flag::DELETION != 0 {
         row.deletion = take_deletion(input)?;
     }
-    for _ in 0..take_count(input)? {
+    let count = take_count(input)?;
+    // A column takes ten bytes at least.
+    row.columns = Columns::with_capacity(count.min(input.len() / 10));
+    for _ in 0..count {
         let column = u32::try_from(take_count_of(input)?).ok()?;
         let flags = take_byte(input)?;
         let content = if flags & cell_flag::COMPLEX == 0 {
-            Content::Simple(take_cell(input, flags)?)
+            Content::Simple(take_cell(body, input, flags)?)
         } else {
             let deletion = match flags & cell_flag::DELETION {
                 0 => Deletion::NONE,
@@ -183,11 +200,11 @@ fn take_row(input: &mut &[u8]) -> Option<Row> {
             for _ in 0..take_count(input)? {
                 let path = take_bytes(input)?.to_vec();
                 let flags = take_byte(input)?;
-                cells.insert(path, take_cell(input, flags)?);
+                cells.insert(path, take_cell(body, input, flags)?);
             }
             Content::Complex { deletion, cells }
         };
-        row.columns.insert(column, content);
+        row.columns.set(column, content);
     }
     Some(row)
 }
@@ -211,7 +228,7 @@ fn put_cell(out: &mut Vec<u8>, cell: &Cell, more: u8) {
     }
 }
 
-fn take_cell(input: &mut &[u8], flags: u8) -> Option<Cell> {
+fn take_cell(body: &Bytes, input: &mut &[u8], flags: u8) -> Option<Cell> {
     let timestamp = take_i64(input)?;
     let ends = match flags & cell_flag::ENDS {
         0 => None,
@@ -227,7 +244,7 @@ fn take_cell(input: &mut &[u8], flags: u8) -> Option<Cell> {
     };
     let value = match flags & cell_flag::VALUE {
         0 => None,
-        _ => Some(take_bytes(input)?.to_vec()),
+        _ => Some(body.slice_ref(take_bytes(input)?)),
     };
     Some(Cell {
         timestamp,
@@ -318,19 +335,22 @@ mod tests {
             at: 4,
         };
         let mut row = Row::default()
-            .with(0, Content::Simple(Cell::live(5, b"value")))
+            .with(0, Content::Simple(Cell::live(5, &b"value"[..])))
             .with(300, Content::Simple(Cell::deleted(6, 7)))
-            .with(1, Content::element(b"path", Cell::expiring(8, b"", 9, 10)));
+            .with(
+                1,
+                Content::element(b"path", Cell::expiring(8, &b""[..], 9, 10)),
+            );
         row.liveness = Some(Liveness {
             timestamp: -1,
             ends: Some(2),
         });
         row.deletion = deletion;
         let stored = StoredRow {
-            clustering: vec![b"ck".to_vec(), Vec::new()],
+            clustering: vec![Bytes::from_static(b"ck"), Bytes::new()],
             row: row.clone(),
         };
-        let bytes = stored.encode();
+        let bytes = Bytes::from(stored.encode());
         assert_eq!(StoredRow::decode(&bytes), Some(stored));
         let range = KeyRange {
             start: vec![1],
@@ -341,19 +361,23 @@ mod tests {
             ranges: Ranges::of(range, deletion),
             statics: row,
         };
-        let record_bytes = record.encode();
+        let record_bytes = Bytes::from(record.encode());
         assert_eq!(PartitionRecord::decode(&record_bytes), Some(record));
         for end in 0..bytes.len() {
-            assert_eq!(StoredRow::decode(&bytes[..end]), None, "{end}");
+            assert_eq!(StoredRow::decode(&bytes.slice(..end)), None, "{end}");
         }
         for end in 0..record_bytes.len() {
-            assert_eq!(PartitionRecord::decode(&record_bytes[..end]), None, "{end}");
+            assert_eq!(
+                PartitionRecord::decode(&record_bytes.slice(..end)),
+                None,
+                "{end}"
+            );
         }
         let empty = StoredRow::default();
-        assert_eq!(StoredRow::decode(&empty.encode()), Some(empty));
+        assert_eq!(StoredRow::decode(&empty.encode().into()), Some(empty));
         let count: Vec<u8> = vec![
             ROW, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x7f,
         ];
-        assert_eq!(StoredRow::decode(&count), None);
+        assert_eq!(StoredRow::decode(&count.into()), None);
     }
 }

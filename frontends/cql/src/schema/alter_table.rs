@@ -1,5 +1,7 @@
 //! ALTER TABLE: the table that a statement makes of another, and its views with it.
 
+use tessera_core::deadline;
+
 use super::create_table::{NO_MASKS, check_nested};
 use super::create_view::{clause_of, relations_of};
 use super::{Column, ColumnKind, Table, Types, View, resolve_type};
@@ -28,6 +30,7 @@ pub(crate) fn alter_table(
             columns,
         } => {
             for column in columns {
+                deadline::step(altered.table.columns.len())?;
                 altered.add(column, *if_not_exists, types)?;
             }
         }
@@ -37,11 +40,13 @@ pub(crate) fn alter_table(
             timestamp,
         } => {
             for column in columns {
+                deadline::step(altered.table.columns.len())?;
                 altered.drop(column, *if_exists, timestamp.unwrap_or(now_us))?;
             }
         }
         AlterTableAction::Rename { if_exists, pairs } => {
             for (from, to) in pairs {
+                deadline::step(altered.table.columns.len())?;
                 altered.rename(from, to, *if_exists)?;
             }
         }

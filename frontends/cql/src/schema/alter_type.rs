@@ -1,6 +1,8 @@
 //! ALTER TYPE: the type that a statement makes of another, and what that means for those that use
 //! it.
 
+use tessera_core::deadline;
+
 use super::resolve::check_field;
 use super::{Types, resolve_type};
 use crate::error::{Result, refuse};
@@ -67,6 +69,7 @@ fn rename(
 ) -> Result<()> {
     let type_name = format!("{}.{}", quoted(&before.keyspace), quoted(&before.name));
     for (from, to) in pairs {
+        deadline::step(before.fields.len())?;
         let position = before.fields.iter().position(|(known, _)| known == from);
         match position.and_then(|position| after.fields.get_mut(position)) {
             Some((name, _)) => name.clone_from(to),
@@ -75,6 +78,7 @@ fn rename(
         }
     }
     for (index, (name, _)) in after.fields.iter().enumerate() {
+        deadline::step(index)?;
         let mut earlier = after.fields.iter().take(index);
         if earlier.any(|(other, _)| other == name) {
             return refuse(format!("Duplicate field name {name} in type {type_name}"));

@@ -80,8 +80,27 @@ pub(super) fn compression(entries: &[(String, String)]) -> Result<Map> {
         .or_insert_with(|| "16".to_owned());
     check_length(length)?;
     check_ratio(&mut map)?;
+    // Cassandra takes this for the option of the table, which it is now.
+    map.remove("crc_check_chance");
+    check_known(&class, &map)?;
     map.insert("class".to_owned(), class);
     Ok(map)
+}
+
+/// Refuses what neither a table nor the class knows, as Cassandra does.
+fn check_known(class: &str, map: &Map) -> Result<()> {
+    const ALL: [&str; 2] = ["chunk_length_in_kb", "min_compress_ratio"];
+    let own: &[&str] = match class.rsplit('.').next() {
+        Some("LZ4Compressor") => &["lz4_compressor_type", "lz4_high_compressor_level"],
+        Some("ZstdCompressor") => &["compression_level"],
+        _ => &[],
+    };
+    let is_known = |name: &str| ALL.contains(&name) || own.contains(&name);
+    let names = map.keys().map(String::as_str);
+    let unknown: Vec<&str> = names.filter(|name| !is_known(name)).collect();
+    refuse_unless(unknown.is_empty(), || {
+        format!("Unknown compression options: ({})", unknown.join(", "))
+    })
 }
 
 fn check_length(text: &str) -> Result<()> {
@@ -142,6 +161,10 @@ mod tests {
             ("chunk_length_kb", "64"),
         ]);
         assert_eq!(old.unwrap()["chunk_length_in_kb"], "64");
+        let zstd = [("class", "ZstdCompressor"), ("compression_level", "3")];
+        assert_eq!(of(&zstd).unwrap()["compression_level"], "3");
+        assert!(of(&[lz4, ("lz4_compressor_type", "high")]).is_ok());
+        assert_eq!(of(&[lz4, ("crc_check_chance", "0.5")]).unwrap(), usual());
         let ratio = of(&[lz4, ("min_compress_ratio", "2")]).unwrap();
         assert_eq!(ratio["min_compress_ratio"], "2.0");
         assert_eq!(of(&[lz4, ("min_compress_ratio", "0")]).unwrap(), usual());
@@ -175,6 +198,14 @@ mod tests {
             (
                 vec![lz4, ("chunk_length_in_kb", "3")],
                 "chunk_length_in_kb must be a power of 2",
+            ),
+            (
+                vec![lz4, ("foo", "1"), ("bar", "2")],
+                "Unknown compression options: (bar, foo)",
+            ),
+            (
+                vec![lz4, ("compression_level", "3")],
+                "Unknown compression options: (compression_level)",
             ),
             (
                 vec![lz4, ("min_compress_ratio", "-1")],

@@ -125,7 +125,7 @@ fn is_same(left: &Index, right: &Index) -> bool {
         && options(left) == options(right)
 }
 
-fn check_durations(data_type: &DataType) -> Result<()> {
+pub(crate) fn check_durations(data_type: &DataType) -> Result<()> {
     if !data_type.any(&|inner| *inner == DataType::Native(Native::Duration)) {
         return Ok(());
     }

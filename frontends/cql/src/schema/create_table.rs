@@ -1,5 +1,9 @@
 //! CREATE TABLE: the table that a statement defines, or why it cannot be.
 
+use std::collections::HashSet;
+
+use tessera_core::deadline;
+
 use super::resolve::resolve_type;
 use super::{Column, ColumnKind, Table, TableOptions, Types, check_name};
 use crate::error::{Result, refuse};
@@ -54,12 +58,17 @@ pub(crate) fn create_table(
     })
 }
 
+/// Steps for each column of a definition: its type may be large.
+const COLUMN_STEPS: usize = 10;
+
 /// The columns, static or regular, in the order of the text.
 fn columns(create: &CreateTable, keyspace: &str, types: &Types) -> Result<Vec<Column>> {
     let mut columns: Vec<Column> = Vec::with_capacity(create.columns.len());
+    let mut seen = HashSet::with_capacity(create.columns.len());
     for definition in &create.columns {
+        deadline::step(COLUMN_STEPS)?;
         let name = definition.name.clone();
-        if columns.iter().any(|column| column.name == name) {
+        if !seen.insert(&definition.name) {
             let table = &create.name.name;
             return refuse(format!(
                 "Duplicate column '{name}' declaration for table '{table}'"
@@ -101,6 +110,7 @@ fn check_key(create: &CreateTable, key: &PrimaryKey, columns: &[Column]) -> Resu
     let table = &create.name.name;
     let mut seen: Vec<&String> = Vec::new();
     for name in key.partition.iter().chain(&key.clustering) {
+        deadline::step(columns.len())?;
         let Some(column) = columns.iter().find(|column| column.name == *name) else {
             return refuse(format!(
                 "Unknown column '{name}' referenced in PRIMARY KEY for table '{table}'"
@@ -154,6 +164,7 @@ fn check_clustering_order(
     table: &str,
 ) -> Result<()> {
     for (index, (name, _)) in order.iter().enumerate() {
+        deadline::step(order.len() + clustering.len())?;
         if order.iter().take(index).any(|(earlier, _)| earlier == name) {
             return refuse(format!(
                 "Duplicate column '{name}' in CLUSTERING ORDER BY clause for table '{table}'"

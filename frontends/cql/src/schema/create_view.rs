@@ -1,5 +1,7 @@
 //! CREATE MATERIALIZED VIEW: the view that a statement defines on a table, or why it cannot be.
 
+use tessera_core::deadline;
+
 use super::create_table::check_key_type;
 use super::{Column, ColumnKind, Table, TableOptions, View, check_name};
 use crate::error::{CqlError, Result, refuse};
@@ -116,6 +118,7 @@ fn selected<'b>(create: &CreateView, base: &'b Table) -> Result<Vec<&'b Column>>
 
 fn check_keys(keys: &[&String], base: &Table, view: &str) -> Result<()> {
     for (index, name) in keys.iter().enumerate() {
+        deadline::step(index + base.columns.len())?;
         let Some(column) = base.column(name) else {
             return refuse(format!(
                 "Unknown column '{name}' referenced in PRIMARY KEY for materialized view '{view}'"

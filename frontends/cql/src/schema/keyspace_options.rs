@@ -27,7 +27,8 @@ pub(crate) fn keyspace_options(
                 keyspace.replication = replication(name, value, before.is_none())?;
             }
             "durable_writes" => keyspace.durable_writes = boolean(property, value)?,
-            cosmos if cosmos.starts_with("cosmosdb_") => {}
+            // The core is told of these.
+            "cosmosdb_provisioned_throughput" | "cosmosdb_autoscale_max_throughput" => {}
             _ => return Err(CqlError::syntax(format!("Unknown property '{property}'"))),
         }
     }

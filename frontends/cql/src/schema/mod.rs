@@ -27,7 +27,7 @@ mod type_limits;
 
 pub(crate) use alter_table::{AlteredTable, alter_table};
 pub(crate) use alter_type::{alter_type, fields_with_type, uses, with_type};
-pub(crate) use create_index::create_index;
+pub(crate) use create_index::{check_durations, create_index};
 pub(crate) use create_table::create_table;
 pub(crate) use create_view::{create_view, relations_of};
 pub(crate) use definition::{Column, ColumnKind, Index, Keyspace, Table, Types, View, check_name};

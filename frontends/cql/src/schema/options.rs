@@ -12,11 +12,24 @@ use crate::statement::{Properties, PropertyValue, quoted};
 
 type Map = BTreeMap<String, String>;
 
+/// What Cosmos DB adds to the options of tables. Whatever it calls otherwise is a mistake, and
+/// nobody shall believe that it was heard.
+const COSMOS: &[&str] = &[
+    "cosmosdb_provisioned_throughput",
+    "cosmosdb_autoscale_max_throughput",
+    "cosmosdb_cell_level_timestamp",
+    "cosmosdb_cell_level_timestamp_tiebreak",
+    "cosmosdb_cell_level_timetolive",
+];
+
+/// The configurations of memtables that Cassandra comes with.
+const MEMTABLES: &[&str] = &["default", "skiplist", "trie"];
+
 /// The options of a table.
 ///
 /// `default_time_to_live` is applied to writes, and views have none of their own;
-/// `gc_grace_seconds` decides which statements are refused or warned of. `comment` and `extensions`
-/// say nothing of rows. `cdc` can only
+/// `gc_grace_seconds` decides which statements are refused or warned of. `comment` says nothing of
+/// rows. `extensions` are for programs within Cassandra, and can only be none. `cdc` can only
 /// be false, because a reader of changes would wait in vain. Those of Cosmos DB that ask for
 /// throughput are provisioned. All others tune what Cassandra does with files, memory, replicas and
 /// repairs: they are checked, kept and shown, and no answer depends on them.
@@ -111,7 +124,7 @@ impl TableOptions {
             "gc_grace_seconds" => self.gc_grace_seconds = integer(name, value)?,
             "incremental_backups" => self.incremental_backups = boolean(name, value)?,
             "max_index_interval" => self.max_index_interval = integer(name, value)?,
-            "memtable" => text(name, value)?.clone_into(&mut self.memtable),
+            "memtable" => memtable(text(name, value)?)?.clone_into(&mut self.memtable),
             "memtable_flush_period_in_ms" => {
                 self.memtable_flush_period_in_ms = integer(name, value)?;
             }
@@ -120,8 +133,9 @@ impl TableOptions {
             "speculative_retry" => {
                 self.speculative_retry = retry_policy(name, text(name, value)?)?;
             }
-            "extensions" | "id" => {}
-            cosmos if cosmos.starts_with("cosmosdb_") => {
+            "extensions" => no_extensions(entries(name, value)?)?,
+            "id" => {}
+            cosmos if COSMOS.contains(&cosmos) => {
                 let value = text(name, value)?.to_owned();
                 self.cosmos.insert(name.to_owned(), value);
             }
@@ -324,6 +338,41 @@ fn double(name: &str, value: &PropertyValue) -> Result<f64> {
     number.ok_or_else(|| CqlError::syntax(format!("Invalid double value {text} for '{name}'")))
 }
 
+fn memtable(text: &str) -> Result<&str> {
+    refuse_unless(MEMTABLES.contains(&text), || {
+        format!("Memtable configuration \"{text}\" not found.")
+    })?;
+    Ok(text)
+}
+
+fn no_extensions(entries: &[(String, String)]) -> Result<()> {
+    refuse_unless(entries.is_empty(), || {
+        "extensions cannot be set: there is nothing here that they would be for".to_owned()
+    })
+}
+
+/// Whether it is the smaller or larger of a percentile and a time, in either order.
+fn is_hybrid(upper: &str) -> bool {
+    let inner = ["MIN(", "MAX("]
+        .into_iter()
+        .find_map(|function| upper.strip_prefix(function)?.strip_suffix(')'));
+    let Some((one, other)) = inner.and_then(|inner| inner.split_once(',')) else {
+        return false;
+    };
+    let number = |text: &str, suffix: &str| {
+        let number = text.trim().strip_suffix(suffix)?.parse::<f64>().ok()?;
+        (number >= 0.0).then_some(number)
+    };
+    let is_percentile = |text: &str| {
+        let found = ["PERCENTILE", "P"]
+            .into_iter()
+            .find_map(|suffix| number(text, suffix));
+        found.is_some_and(|percentile| percentile <= 100.0)
+    };
+    let is_time = |text: &str| number(text, "MS").is_some();
+    (is_percentile(one) && is_time(other)) || (is_time(one) && is_percentile(other))
+}
+
 fn retry_policy(name: &str, text: &str) -> Result<String> {
     let upper = text.to_uppercase();
     let number = |suffix: &str| {
@@ -341,7 +390,7 @@ fn retry_policy(name: &str, text: &str) -> Result<String> {
             upper
         });
     }
-    let is_hybrid = upper.starts_with("MIN(") || upper.starts_with("MAX(");
+    let is_hybrid = is_hybrid(&upper);
     if is_percentile {
         return Ok(upper.trim_end_matches("ERCENTILE").to_lowercase());
     }
@@ -460,8 +509,67 @@ mod tests {
     }
 
     #[test]
+    fn what_would_have_no_effect_is_refused() {
+        for text in [
+            "memtable = 'default'",
+            "memtable = 'skiplist'",
+            "memtable = 'trie'",
+            "extensions = {}",
+            "speculative_retry = 'MIN(99p, 50ms)'",
+            "speculative_retry = 'max(50.5ms,99PERCENTILE)'",
+            "cosmosdb_cell_level_timestamp = true",
+            "cosmosdb_autoscale_max_throughput = 4000",
+        ] {
+            assert!(with(text).is_ok(), "{text}");
+        }
+        for (text, kind) in [
+            ("memtable = 'Default'", ErrorKind::Configuration),
+            ("memtable = ''", ErrorKind::Configuration),
+            ("memtable = 'skiplist_sharded'", ErrorKind::Configuration),
+            ("memtable = {}", ErrorKind::Syntax),
+            ("extensions = {'a': '0x01'}", ErrorKind::Configuration),
+            ("extensions = ''", ErrorKind::Syntax),
+            ("speculative_retry = 'MIN('", ErrorKind::Configuration),
+            ("speculative_retry = 'MIN()'", ErrorKind::Configuration),
+            ("speculative_retry = 'MIN(50ms)'", ErrorKind::Configuration),
+            (
+                "speculative_retry = 'MIN(50ms,60ms)'",
+                ErrorKind::Configuration,
+            ),
+            ("speculative_retry = 'MAX(9p,8p)'", ErrorKind::Configuration),
+            (
+                "speculative_retry = 'MAX(101p,8ms)'",
+                ErrorKind::Configuration,
+            ),
+            (
+                "speculative_retry = 'MIN(50ms,99p'",
+                ErrorKind::Configuration,
+            ),
+            (
+                "speculative_retry = 'AVG(50ms,99p)'",
+                ErrorKind::Configuration,
+            ),
+            (
+                "additional_write_policy = 'MIN(x,y)'",
+                ErrorKind::Configuration,
+            ),
+            ("cosmosdb_provisoned_throughput = 400", ErrorKind::Syntax),
+            ("cosmosdb_note = 'x'", ErrorKind::Syntax),
+            ("cosmosdb_ = 'x'", ErrorKind::Syntax),
+        ] {
+            let kinds = with(text).map_err(|error| error.kind).unwrap_err();
+            assert_eq!(kinds, kind, "{text}");
+        }
+    }
+
+    #[test]
     fn what_cannot_be_is_refused() {
         for (text, kind, words) in [
+            (
+                "memtable = 'x'",
+                ErrorKind::Configuration,
+                "Memtable configuration \"x\" not found.",
+            ),
             ("foo = 1", ErrorKind::Syntax, "Unknown property 'foo'"),
             (
                 "comment = {}",

@@ -9,7 +9,13 @@ use crate::types::{DataType, Native, UserType};
 
 /// The type that is meant, in a statement on this keyspace with these user types.
 pub(crate) fn resolve_type(raw: &RawType, keyspace: &str, types: &Types) -> Result<DataType> {
-    type_limits::check_raw(raw, types)?;
+    type_limits::check_raw(raw, types, &type_limits::NEW)?;
+    resolve(raw, keyspace, types)
+}
+
+/// The type that was written down for a definition that is kept.
+pub(super) fn resolve_stored(raw: &RawType, keyspace: &str, types: &Types) -> Result<DataType> {
+    type_limits::check_raw(raw, types, &type_limits::STORED)?;
     resolve(raw, keyspace, types)
 }
 

@@ -8,7 +8,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::resolve::resolve_type;
+use super::resolve::resolve_stored;
 use super::stored_types::{StoredType, load_types, store_types};
 use super::{Column, ColumnKind, Index, Table, TableOptions, Types, View};
 use crate::error::{CqlError, Result, refuse};
@@ -254,7 +254,8 @@ fn load_column(stored: StoredColumn, keyspace: &str, types: &Types) -> Result<Co
         StoredKind::Regular => ColumnKind::Regular,
     };
     let raw = parse_type(&stored.data_type).map_err(|error| damaged(&error.message))?;
-    let data_type = resolve_type(&raw, keyspace, types).map_err(|error| damaged(&error.message))?;
+    let data_type =
+        resolve_stored(&raw, keyspace, types).map_err(|error| damaged(&error.message))?;
     Ok(Column {
         name: stored.name,
         number: stored.number,

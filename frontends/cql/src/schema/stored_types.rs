@@ -7,7 +7,7 @@ use std::collections::HashSet;
 
 use serde::{Deserialize, Serialize};
 
-use super::resolve::resolve_type;
+use super::resolve::resolve_stored;
 use super::stored::{check_kept, damaged, from_bytes, to_bytes};
 use super::{Keyspace, Types};
 use crate::error::Result;
@@ -163,7 +163,7 @@ pub(super) fn load_types(keyspace: &str, stored: Vec<StoredType>) -> Result<Type
 fn load_type(keyspace: &str, stored: &StoredType, types: &Types) -> Result<UserType> {
     let mut fields = Vec::with_capacity(stored.fields.len());
     for (field, written) in &stored.fields {
-        let resolved = parse_type(written).and_then(|raw| resolve_type(&raw, keyspace, types));
+        let resolved = parse_type(written).and_then(|raw| resolve_stored(&raw, keyspace, types));
         let resolved = resolved.map_err(|error| damaged(&error.message))?;
         fields.push((field.clone(), resolved));
     }

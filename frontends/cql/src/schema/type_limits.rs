@@ -10,41 +10,64 @@ use crate::error::{Result, refuse};
 use crate::statement::RawType;
 use crate::types::{DataType, UserType};
 
-/// How many levels a type may have, those within its user types included. Written down each may
-/// have a `frozen<>` of its own, which is as deep as the parser goes.
-pub(super) const LEVELS: usize = crate::parser::TYPE_DEPTH_LIMIT / 2;
-/// How many parts a type may have, those within its user types included.
-pub(super) const PARTS: usize = 10_000;
+/// How deep and how large a type may be, what is within its user types included.
+#[derive(Debug)]
+pub(super) struct Limits {
+    pub(super) levels: usize,
+    pub(super) parts: usize,
+}
+
+/// For types that are defined now. Written down each level may have a `frozen<>` of its own, which
+/// is as deep as the parser goes.
+pub(super) const NEW: Limits = Limits {
+    levels: crate::parser::TYPE_DEPTH_LIMIT / 2,
+    parts: 10_000,
+};
+
+/// For types that are stored: servers of before had no limits, and what they took is there. These
+/// keep a stack and a memory from being exhausted.
+pub(super) const STORED: Limits = Limits {
+    levels: 256,
+    parts: 1_000_000,
+};
 
 /// Refuses a type that is too deep or too large. User types that are not known are told of by
 /// others.
-pub(super) fn check_raw(raw: &RawType, types: &Types) -> Result<()> {
-    Measure::default().raw(raw, types, LEVELS)
+pub(super) fn check_raw(raw: &RawType, types: &Types, limits: &Limits) -> Result<()> {
+    Measure::by(limits).raw(raw, types, limits.levels)
 }
 
 /// Refuses a user type that is too deep or too large.
 pub(super) fn check_user_type(user_type: &UserType) -> Result<()> {
-    Measure::default().user_type(user_type, LEVELS)
+    Measure::by(&NEW).user_type(user_type, NEW.levels)
 }
 
 /// Refuses a type that would be too deep or too large with this definition of a user type in it.
 pub(crate) fn check_with(data_type: &DataType, changed: &UserType) -> Result<()> {
     let mut measure = Measure {
         changed: Some(changed),
-        parts: 0,
+        ..Measure::by(&NEW)
     };
-    measure.data_type(data_type, LEVELS)
+    measure.data_type(data_type, NEW.levels)
 }
 
 /// Counts parts until there are too many.
-#[derive(Default)]
 struct Measure<'a> {
+    limits: &'a Limits,
     parts: usize,
     /// Another definition for the user type of its name.
     changed: Option<&'a UserType>,
 }
 
-impl Measure<'_> {
+impl<'a> Measure<'a> {
+    fn by(limits: &'a Limits) -> Self {
+        Self {
+            limits,
+            parts: 0,
+            changed: None,
+        }
+    }
+
     fn raw(&mut self, raw: &RawType, types: &Types, levels: usize) -> Result<()> {
         match raw {
             RawType::Native(_) | RawType::Custom(_) => self.part(),
@@ -100,18 +123,20 @@ impl Measure<'_> {
         match levels.checked_sub(1) {
             Some(below) => Ok(below),
             None => refuse(format!(
-                "The type is nested too deep: it may have at most {LEVELS} levels, those within \
-                 its user types included"
+                "The type is nested too deep: it may have at most {} levels, those within its \
+                 user types included",
+                self.limits.levels
             )),
         }
     }
 
     fn part(&mut self) -> Result<()> {
         self.parts += 1;
-        if self.parts > PARTS {
+        if self.parts > self.limits.parts {
             return refuse(format!(
-                "The type is too large: it may have at most {PARTS} parts, those within its user \
-                 types included"
+                "The type is too large: it may have at most {} parts, those within its user types \
+                 included",
+                self.limits.parts
             ));
         }
         Ok(())

@@ -76,3 +76,34 @@ pub(crate) enum Statement {
     Access(Access),
     Describe(Describe),
 }
+
+impl Statement {
+    /// What it is called, without any of its names and values.
+    pub(crate) fn kind(&self) -> &'static str {
+        match self {
+            Self::Select(_) => "SELECT",
+            Self::Insert(_) => "INSERT",
+            Self::InsertJson(_) => "INSERT JSON",
+            Self::Update(_) => "UPDATE",
+            Self::Delete(_) => "DELETE",
+            Self::Batch(_) => "BATCH",
+            Self::Use(_) => "USE",
+            Self::Truncate(_) => "TRUNCATE",
+            Self::CreateKeyspace(_)
+            | Self::CreateTable(_)
+            | Self::CreateType(_)
+            | Self::CreateIndex(_)
+            | Self::CreateView(_)
+            | Self::CreateFunction(_)
+            | Self::CreateAggregate(_)
+            | Self::CreateTrigger { .. } => "CREATE",
+            Self::AlterKeyspace { .. }
+            | Self::AlterTable(_)
+            | Self::AlterType(_)
+            | Self::AlterView { .. } => "ALTER",
+            Self::Drop(_) => "DROP",
+            Self::Access(_) => "roles and permissions",
+            Self::Describe(_) => "DESCRIBE",
+        }
+    }
+}

@@ -179,7 +179,7 @@ impl fmt::Display for RawType {
             Self::Vector(element, dimension) => write!(f, "vector<{element}, {dimension}>"),
             Self::User(name) => write!(f, "{name}"),
             Self::Frozen(inner) => write!(f, "frozen<{inner}>"),
-            Self::Custom(class) => write!(f, "'{class}'"),
+            Self::Custom(class) => write!(f, "'{}'", class.replace('\'', "''")),
         }
     }
 }

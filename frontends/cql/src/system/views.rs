@@ -44,7 +44,38 @@ pub(super) const TABLES: &[SystemTable] = &[
                   PRIMARY KEY ((keyspace_name, table_name), number)",
         rows: |source| Box::pin(warnings(source)),
     },
+    SystemTable {
+        name: "damaged_definitions",
+        comment: "definitions that cannot be read, and can only be dropped",
+        columns: "keyspace_name text, kind text, name text, reason text, \
+                  PRIMARY KEY (keyspace_name, kind, name)",
+        rows: |source| Box::pin(damaged_definitions(source)),
+    },
 ];
+
+async fn damaged_definitions(source: &Source<'_>) -> Result<Vec<Row>> {
+    let of_roles = source.service.roles.all().await?;
+    let mut rows = Vec::new();
+    let mut row = |keyspace: &str, kind: &str, name: &str, reason: &str| {
+        let row = Cells::of(source.table)
+            .with("keyspace_name", keyspace)
+            .with("kind", kind)
+            .with("name", name)
+            .with("reason", reason);
+        rows.push(row.row());
+    };
+    for entry in source.catalog.keyspaces() {
+        for (kind, name, reason) in entry.damages() {
+            row(&entry.keyspace.name, kind, name, reason);
+        }
+    }
+    for (name, role) in of_roles.iter() {
+        if let Some(reason) = &role.damage {
+            row("system_auth", "role", name, reason);
+        }
+    }
+    Ok(rows)
+}
 
 /// Every table and view with data of its own, and where that is.
 fn stored<'a>(source: &'a Source<'_>) -> impl Iterator<Item = (&'a Relation, &'a ContainerName)> {

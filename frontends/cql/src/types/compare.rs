@@ -5,13 +5,18 @@
 use std::cmp::Ordering;
 
 use num_bigint::BigInt;
+use tessera_core::deadline;
 
 use super::{
     DataType, Decimal, Native, list_elements, map_entries, tuple_components, uuid, vector_elements,
 };
 
+/// How many bytes are compared in a step.
+const BYTES_IN_STEP: usize = 64;
+
 /// Which of two values of one type comes first.
 pub(crate) fn compare(data_type: &DataType, left: &[u8], right: &[u8]) -> Ordering {
+    deadline::note(1 + left.len().min(right.len()) / BYTES_IN_STEP);
     if left.is_empty() || right.is_empty() {
         return right.is_empty().cmp(&left.is_empty());
     }

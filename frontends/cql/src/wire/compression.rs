@@ -29,6 +29,19 @@ impl Compression {
             })
     }
 
+    /// How many bytes the body says that it has in its own form; 0 if it does not say.
+    pub(super) fn expanded_length(self, body: &[u8]) -> usize {
+        match self {
+            Self::Lz4 => {
+                let length = body
+                    .first_chunk()
+                    .map_or(0, |length| i32::from_be_bytes(*length));
+                usize::try_from(length).unwrap_or(0)
+            }
+            Self::Snappy => snap::raw::decompress_len(body).unwrap_or(0),
+        }
+    }
+
     /// The body in its own form. `limit` bounds what it may expand to.
     pub(super) fn decompress(self, body: &[u8], limit: usize) -> Result<Vec<u8>, WireError> {
         match self {

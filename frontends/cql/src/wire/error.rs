@@ -1,6 +1,8 @@
 //! What is wrong with bytes from a client.
 
-use crate::error::CqlError;
+use tessera_core::memory_budget::OutOfMemory;
+
+use crate::error::{CqlError, ErrorKind};
 
 /// A malformed message. All but the last are answered as protocol errors.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -34,6 +36,8 @@ pub(crate) enum WireError {
     /// Answered as invalid, as Cassandra does.
     #[error("Request is too big: length {length} exceeds maximum allowed length {limit}.")]
     TooLarge { length: u64, limit: u64 },
+    #[error(transparent)]
+    OutOfMemory(#[from] OutOfMemory),
 }
 
 impl From<WireError> for CqlError {
@@ -41,6 +45,7 @@ impl From<WireError> for CqlError {
         let message = error.to_string();
         match error {
             WireError::TooLarge { .. } => Self::invalid(message),
+            WireError::OutOfMemory(_) => Self::new(ErrorKind::Overloaded, message),
             _ => Self::protocol(message),
         }
     }

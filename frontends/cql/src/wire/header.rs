@@ -30,6 +30,13 @@ macro_rules! opcodes {
                 }
             }
 
+            /// Its name, as it is written here.
+            pub(crate) fn name(self) -> &'static str {
+                match self {
+                    $(Self::$opcode => stringify!($opcode),)*
+                }
+            }
+
             /// Whether clients send it.
             pub(crate) fn is_request(self) -> bool {
                 match self {

@@ -9,11 +9,26 @@ use super::segment::SegmentFormat;
 use super::{Compression, Version};
 use crate::error::CqlError;
 
+/// A body from this size on does not share its memory with what follows.
+const LARGE_BODY: usize = 32 << 10;
+/// The longest segment, and a little.
+const SEGMENT_BYTES: usize = 132 << 10;
+
 /// One message: its header, and its body as it travelled.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Envelope {
     pub(crate) header: Header,
     pub(crate) body: Bytes,
+}
+
+/// From this length on a body is not read beside other requests.
+const SLOW_BODY: usize = 64 << 10;
+
+impl Envelope {
+    /// Whether it takes time to read its body.
+    pub(crate) fn is_large(&self) -> bool {
+        self.body.len() >= SLOW_BODY
+    }
 }
 
 /// Bytes that are no envelope, with what is needed to say so.
@@ -70,6 +85,54 @@ impl Inbound {
     /// From here on envelopes travel in segments: version 5, after STARTUP was answered.
     pub(crate) fn expect_segments(&mut self, compression: Option<Compression>) {
         self.segments = Some(SegmentFormat::of(compression));
+    }
+
+    /// How large bodies may be from now on.
+    pub(crate) fn limit_bodies(&mut self, body_limit: usize) {
+        self.body_limit = body_limit;
+    }
+
+    /// How many bytes must be here for the next envelope, as far as its header says it. What is
+    /// beyond the limit is never kept.
+    pub(crate) fn wanted(&self) -> usize {
+        let Some((header, beside)) = self.next_header() else {
+            return 0;
+        };
+        let wanted = HEADER_LENGTH.saturating_add(header.length);
+        match self.skip > 0 || header.length > self.body_limit {
+            true => 0,
+            false => wanted + beside,
+        }
+    }
+
+    /// The header of the next envelope, and how many bytes travel beside it.
+    fn next_header(&self) -> Option<(Header, usize)> {
+        let (bytes, beside) = match self.segments {
+            None => (&self.arrived, 0),
+            Some(_) => (&self.unwrapped, SEGMENT_BYTES),
+        };
+        let header = Header::decode(bytes.first_chunk::<HEADER_LENGTH>()?).ok()?;
+        Some((header, beside))
+    }
+
+    /// Refuses the next envelope, of which the rest is not kept.
+    pub(crate) fn refuse_next(&mut self, error: WireError) -> Refusal {
+        let Some((header, _)) = self.next_header() else {
+            return Refusal::fatal(error);
+        };
+        let is_framed = self.segments.is_some();
+        if !is_framed {
+            let whole = header.length.saturating_add(HEADER_LENGTH);
+            let here = whole.min(self.arrived.len());
+            self.arrived.advance(here);
+            self.skip = whole - here;
+        }
+        Refusal {
+            stream: header.stream,
+            // The rest of it travels in segments to come, which nothing tells apart from others.
+            ends_connection: is_framed,
+            ..Refusal::fatal(error)
+        }
     }
 
     /// The next envelope. None if it has not arrived whole.
@@ -186,6 +249,10 @@ fn cut(
     }
     bytes.advance(HEADER_LENGTH);
     let body = bytes.split_to(header.length).freeze();
+    if body.len() > LARGE_BODY {
+        // What comes next would keep the memory of this one.
+        *bytes = BytesMut::from(bytes.as_ref());
+    }
     Ok(Some(Envelope { header, body }))
 }
 

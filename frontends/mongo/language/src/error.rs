@@ -45,7 +45,7 @@ impl From<Interruption> for Error {
             Interruption::Cancelled => Code::INTERRUPTED,
             Interruption::Shutdown => Code::INTERRUPTED_AT_SHUTDOWN,
             Interruption::Crowded => Code::ADMISSION_QUEUE_OVERFLOW,
-            Interruption::Memory => Code::EXCEEDED_MEMORY_LIMIT,
+            Interruption::Memory(_) => Code::EXCEEDED_MEMORY_LIMIT,
         };
         Self::new(code, interruption.to_string())
     }

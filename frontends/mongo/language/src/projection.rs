@@ -1,8 +1,8 @@
 //! Projections: which fields an answer has.
 //!
-//! `find` and the stages `$project`, `$addFields` and `$unset` share one tree of fields. [`parse`]
-//! builds it, [`apply`] sends a document through it. What only `find` has, `$slice` and the
-//! positional `$`, happens to the outcome afterwards.
+//! [`parse`] builds a tree of fields, [`apply`] sends a document through it. The stages `$project`,
+//! `$addFields` and `$unset` have a tree of their own, in `pipeline/transform.rs`. What only `find`
+//! has, `$slice` and the positional `$`, happens to the outcome afterwards.
 
 mod apply;
 mod parse;

@@ -4,6 +4,9 @@
 use bson::{Bson, Document};
 use tessera_core::deadline;
 
+/// How many fields move in a step.
+const FIELDS_MOVED_IN_STEP: usize = 16;
+
 /// What a field of a document takes beside its name and its value: the hash, the length and the
 /// place of the name, and its entry in the table.
 const FIELD_BYTES: usize = 48;
@@ -96,6 +99,40 @@ pub fn value_size(value: &Bson) -> usize {
 
 fn element_size(name: usize, value: &Bson) -> usize {
     2 + name + value_size(value)
+}
+
+/// How many elements are copied in a step, and how many bytes of a text are as much work as one.
+const ELEMENTS_IN_STEP: usize = 4;
+const BYTES_IN_ELEMENT: usize = 64;
+
+/// Steps to copy a value, or to go through it: the first of its elements stands for all of them.
+pub(crate) fn steps_to_copy(value: &Bson) -> usize {
+    let elements = match value {
+        Bson::Array(items) => items.len() * (1 + items.first().map_or(0, width)),
+        Bson::Document(document) => {
+            let first = document.values().next();
+            document.len() * (1 + first.map_or(0, width))
+        }
+        other => width(other),
+    };
+    elements / ELEMENTS_IN_STEP
+}
+
+/// How many elements a value has, without a look at them.
+fn width(value: &Bson) -> usize {
+    match value {
+        Bson::Array(items) => items.len(),
+        Bson::Document(document) => document.len(),
+        Bson::String(text) => text.len() / BYTES_IN_ELEMENT,
+        Bson::Binary(binary) => binary.bytes.len() / BYTES_IN_ELEMENT,
+        _ => 0,
+    }
+}
+
+/// Takes a field out of a document. All that stand behind it move, which is counted.
+pub(crate) fn take_field(document: &mut Document, name: &str) -> Option<Bson> {
+    deadline::note(document.len() / FIELDS_MOVED_IN_STEP);
+    document.remove(name)
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@ mod application;
 mod arithmetic;
 mod array;
 mod array_filter;
+mod difference;
 mod fields;
 mod modifier;
 mod names;
@@ -22,7 +23,7 @@ use bson::{Bson, Document, Timestamp};
 
 use crate::{
     collation::Collation,
-    compare::{compare, identical, identical_documents, type_name},
+    compare::{compare, identical_documents, type_name},
     error::{Code, Error, Result, failed_to_parse},
     expression::variables::Context,
     filter::Filter,
@@ -31,6 +32,7 @@ use crate::{
 use array_filter::ArrayFilters;
 use operators::Operators;
 
+pub use difference::{Difference, Manner};
 pub use names::check_id;
 
 /// The field that updates cannot change.
@@ -56,9 +58,8 @@ pub struct Applied {
     pub document: Document,
     /// Whether it is another than before.
     pub modified: bool,
-    /// The paths at which something changed. Where an update as a whole gives the new document,
-    /// the names of the fields that are different.
-    pub touched: Vec<String>,
+    /// How the update went about it.
+    pub manner: Manner,
 }
 
 impl Update {
@@ -114,16 +115,16 @@ impl Update {
                 Applied {
                     document,
                     modified: !touched.is_empty(),
-                    touched,
+                    manner: Manner::Paths(touched),
                 }
             }
             Kind::Replacement(replacement) => {
                 names::check_replacement(replacement)?;
-                replace(&document, replacement.clone())?
+                replace(&document, replacement.clone(), Manner::Replacement)?
             }
             Kind::Pipeline(pipeline) => {
                 let new = pipeline.update(document.clone(), &pipeline.context().variables)?;
-                replace(&document, new)?
+                replace(&document, new, Manner::Computed)?
             }
         };
         if let Some(id) = id {
@@ -184,25 +185,15 @@ fn replacement(document: &Document, context: &Context) -> Document {
 }
 
 /// The new document in place of the old, whose `_id` it keeps if it has none itself.
-fn replace(old: &Document, mut new: Document) -> Result<Applied> {
+fn replace(old: &Document, mut new: Document, manner: Manner) -> Result<Applied> {
     names::check_depth(&new)?;
     if let (Some(id), None) = (old.get(ID), new.get(ID)) {
         new.insert(ID, id.clone());
     }
     put_id_first(&mut new);
-    let names = old
-        .keys()
-        .chain(new.keys().filter(|name| !old.contains_key(*name)));
-    let touched = names
-        .filter(|name| match (old.get(name), new.get(name)) {
-            (Some(old), Some(new)) => !identical(old, new),
-            _ => true,
-        })
-        .cloned()
-        .collect();
     Ok(Applied {
         modified: !identical_documents(old, &new),
-        touched,
+        manner,
         document: new,
     })
 }

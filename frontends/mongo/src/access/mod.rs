@@ -1,4 +1,4 @@
-//! Who may do what: the actions that commands need, and the roles that allow them.
+//! Authorization: the actions that commands need, and the roles that allow them.
 
 mod action;
 mod check;

@@ -118,8 +118,7 @@ impl Environment {
             Within::Now => self.data.store.begin().await?,
         };
         let done = read(&mut transaction).await;
-        let mut meters = self.meters.lock().unwrap_or_else(PoisonError::into_inner);
-        meters.push(transaction.meter().clone());
+        self.note(transaction.meter().clone());
         done
     }
 
@@ -138,6 +137,12 @@ impl Environment {
         let data = &self.data;
         self.with_transaction(async |transaction| Target::find(data, transaction, namespace).await)
             .await
+    }
+
+    /// Notes what was read beside the transactions that are begun here.
+    pub(crate) fn note(&self, meter: Meter) {
+        let mut meters = self.meters.lock().unwrap_or_else(PoisonError::into_inner);
+        meters.push(meter);
     }
 
     /// Adds what was read so far to the charge of the running command.

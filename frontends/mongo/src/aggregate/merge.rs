@@ -8,6 +8,7 @@ use tessera_mongo_language::collation::Collation;
 use tessera_mongo_language::error::{Code, Error};
 use tessera_mongo_language::path::Path;
 use tessera_mongo_language::pipeline::{Merge, MergeAction};
+use tessera_mongo_language::update::Manner;
 
 use crate::aggregate::environment::Environment;
 use crate::aggregate::out::prepare;
@@ -131,7 +132,8 @@ impl One<'_> {
                     return Err(Failure::new(Code::IMMUTABLE_FIELD, message));
                 }
                 let old = (&item, &before);
-                store::replace(data, transaction, &target, old, (&new, bypass)).await?;
+                let new = (&new, &Manner::Computed, bypass);
+                store::replace(data, transaction, &target, old, new).await?;
             }
             (MergeAction::Replace(_) | MergeAction::Nothing, ..) => return Ok(false),
         }

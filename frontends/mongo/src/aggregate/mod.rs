@@ -14,10 +14,13 @@ use std::sync::Arc;
 
 use bson::{Bson, Document};
 use tessera_core::Transaction;
+use tessera_core::deadline::{self, Interruption};
 use tessera_core::engine::BoxFuture;
+use tessera_core::memory_budget::{Grant, Purpose};
 use tessera_mongo_language::error::Result as LanguageResult;
 use tessera_mongo_language::expression::Context;
 use tessera_mongo_language::pipeline::{self, Documents, Pipeline, Source};
+use tessera_mongo_language::size::document_footprint;
 
 use crate::aggregate::environment::{Environment, Handle};
 use crate::aggregate::source::CollectionSource;
@@ -193,6 +196,8 @@ pub(crate) struct PipelineRows {
     environment: Arc<Environment>,
     ready: VecDeque<Document>,
     is_complete: bool,
+    /// What `ready` takes if it has all.
+    kept: Grant,
 }
 
 impl PipelineRows {
@@ -202,6 +207,7 @@ impl PipelineRows {
             environment,
             ready: VecDeque::new(),
             is_complete: false,
+            kept: Grant::new(Purpose::Cursors, 0),
         }
     }
 
@@ -219,7 +225,7 @@ impl PipelineRows {
                 continue;
             };
             let encoded = encode(document)?;
-            if !batch.has_room(encoded.len()) {
+            if !batch.has_room(encoded.len())? {
                 return Ok(false);
             }
             batch.push_raw(&encoded);
@@ -230,7 +236,10 @@ impl PipelineRows {
 
     /// Reads everything into memory, for pipelines whose transaction ends with the command.
     pub(crate) async fn read_all(&mut self) -> Result<()> {
+        let mut bytes = 0;
         while let Some(documents) = self.source.next_batch().await? {
+            bytes += documents.iter().map(document_footprint).sum::<usize>();
+            deadline::cover(&mut self.kept, bytes).map_err(Interruption::Memory)?;
             self.ready.extend(documents);
         }
         self.is_complete = true;

@@ -54,10 +54,12 @@ pub(super) async fn replace(
         drop_quietly(environment, &temporary).await?;
         return Err(failure);
     }
-    drop_quietly(environment, &namespace).await?;
-    store
-        .rename_container(&temporary.container, &namespace.container)
-        .await?;
+    // Readers find the old collection or the new one, and a failure leaves the old one.
+    let replaced = store.replace_container(&temporary.container, &namespace.container);
+    if let Err(error) = replaced.await {
+        drop_quietly(environment, &temporary).await?;
+        return Err(error.into());
+    }
     Ok(())
 }
 

@@ -15,6 +15,8 @@ use crate::write::target::Target;
 
 /// Documents of one batch.
 const BATCH: usize = 128;
+/// More bytes than these do not come at once.
+const BATCH_BYTES: usize = 1 << 20;
 
 /// What a query finds, batch by batch, each read at its own moment unless a transaction says
 /// otherwise.
@@ -55,10 +57,14 @@ impl CollectionSource {
             .with_transaction(async |transaction| {
                 let container = transaction.container(&target.namespace.container).await?;
                 let mut batch = Vec::new();
-                while batch.len() < BATCH {
+                let mut bytes = 0;
+                while batch.len() < BATCH && bytes < BATCH_BYTES {
                     let wanted = BATCH - batch.len();
                     match execution.next(transaction, &container, wanted).await? {
-                        Some(row) => batch.push(execution.finish_document(row)?),
+                        Some(row) => {
+                            bytes += row.footprint();
+                            batch.push(execution.finish_document(row)?);
+                        }
                         None => break,
                     }
                     deadline::pause().await;

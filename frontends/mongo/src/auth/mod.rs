@@ -1,5 +1,4 @@
-//! Who is at the other end: users and roles as they are stored, and the conversation in which a
-//! client proves to be one of them.
+//! Authentication: stored users and roles, and the SCRAM exchange that proves to be one of them.
 
 pub(crate) mod login;
 mod record;

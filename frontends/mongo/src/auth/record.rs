@@ -7,9 +7,10 @@ use std::fmt;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use bson::{Bson, Document, doc};
-use tessera_mongo_language::error::{Code, Error, bad_value};
+use tessera_mongo_language::error::{Code, bad_value};
 
 use super::scram::{Credential, Mechanism};
+use super::storage::Stored;
 use crate::access::privilege::Privilege;
 use crate::failure::{Failure, Result};
 
@@ -61,6 +62,12 @@ impl Name {
         Ok(names)
     }
 
+    /// Reads the `_id` of a document. No database has a period in its name.
+    pub(super) fn of_id(id: &str) -> Self {
+        let (database, name) = id.split_once('.').unwrap_or(("", id));
+        Self::new(name, database)
+    }
+
     pub(crate) fn to_document(&self, kind: &str) -> Document {
         doc! { kind: &self.name, "db": &self.database }
     }
@@ -92,11 +99,55 @@ pub(crate) struct Role {
     pub(crate) restrictions: Vec<Bson>,
 }
 
-fn damaged(what: &str) -> Error {
-    Error::new(
-        Code::UNSUPPORTED_FORMAT,
-        format!("a stored {what} cannot be read"),
-    )
+/// What is stored of a user or a role and cannot be read: it allows nothing, and can be dropped.
+#[derive(Clone, Debug)]
+pub(crate) struct Damaged {
+    pub(crate) name: Name,
+    reason: String,
+    /// Where those who have such a role may log in from, as far as that can be read.
+    pub(crate) restrictions: Vec<Bson>,
+}
+
+impl From<Damaged> for Failure {
+    fn from(damaged: Damaged) -> Self {
+        Self::new(Code::UNSUPPORTED_FORMAT, damaged.reason)
+    }
+}
+
+impl Damaged {
+    /// `kind` is `user` or `role`.
+    pub(super) fn new(name: Name, kind: &str, stored: Stored) -> Self {
+        let (cause, restrictions) = match stored {
+            Ok(document) => (
+                "a field is missing or wrong".to_owned(),
+                restrictions(&document),
+            ),
+            // It may have had some, and nobody can tell whom they let in.
+            Err(error) => (error.to_string(), vec![Bson::Null]),
+        };
+        let reason = format!(
+            "the {kind} '{name}' is stored and cannot be read ({cause}); drop it, or restore it \
+             from a backup"
+        );
+        Self {
+            name,
+            reason,
+            restrictions,
+        }
+    }
+
+    pub(super) fn reason(&self) -> &str {
+        &self.reason
+    }
+
+    /// As `usersInfo` and `rolesInfo` show it.
+    pub(crate) fn shown(&self, kind: &str) -> Document {
+        let mut document = doc! { "_id": self.name.id() };
+        document.extend(self.name.to_document(kind));
+        document.insert("roles", Bson::Array(Vec::new()));
+        document.insert("damaged", &self.reason);
+        document
+    }
 }
 
 fn names(list: &[Name], kind: &str) -> Vec<Bson> {
@@ -135,39 +186,37 @@ impl User {
         document
     }
 
-    pub(crate) fn read(document: &Document) -> Result<Self> {
-        let read = || {
-            let name = Name::new(document.get_str("user").ok()?, document.get_str("db").ok()?);
-            let id = match document.get("userId")? {
-                Bson::Binary(id) => id.to_uuid().ok()?,
-                _ => return None,
-            };
-            let mut credentials = BTreeMap::new();
-            for (mechanism, kept) in document.get_document("credentials").ok()? {
-                let Some(mechanism) = Mechanism::parse(mechanism) else {
-                    continue;
-                };
-                let kept = kept.as_document()?;
-                let bytes = |field: &str| STANDARD.decode(kept.get_str(field).ok()?).ok();
-                let credential = Credential {
-                    iterations: u32::try_from(kept.get_i32("iterationCount").ok()?).ok()?,
-                    salt: bytes("salt")?,
-                    stored_key: bytes("storedKey")?,
-                    server_key: bytes("serverKey")?,
-                };
-                credentials.insert(mechanism, credential);
-            }
-            let roles = document.get_array("roles").ok()?;
-            Some(Self {
-                roles: Name::parse_all(roles, "role", &name.database).ok()?,
-                name,
-                id,
-                credentials,
-                custom_data: document.get_document("customData").ok().cloned(),
-                restrictions: restrictions(document),
-            })
+    /// Reads what is stored; none if it is no such thing.
+    pub(crate) fn read(document: &Document) -> Option<Self> {
+        let name = Name::new(document.get_str("user").ok()?, document.get_str("db").ok()?);
+        let id = match document.get("userId")? {
+            Bson::Binary(id) => id.to_uuid().ok()?,
+            _ => return None,
         };
-        Ok(read().ok_or_else(|| damaged("user"))?)
+        let mut credentials = BTreeMap::new();
+        for (mechanism, kept) in document.get_document("credentials").ok()? {
+            let Some(mechanism) = Mechanism::parse(mechanism) else {
+                continue;
+            };
+            let kept = kept.as_document()?;
+            let bytes = |field: &str| STANDARD.decode(kept.get_str(field).ok()?).ok();
+            let credential = Credential {
+                iterations: u32::try_from(kept.get_i32("iterationCount").ok()?).ok()?,
+                salt: bytes("salt")?,
+                stored_key: bytes("storedKey")?,
+                server_key: bytes("serverKey")?,
+            };
+            credentials.insert(mechanism, credential);
+        }
+        let roles = document.get_array("roles").ok()?;
+        Some(Self {
+            roles: Name::parse_all(roles, "role", &name.database).ok()?,
+            name,
+            id,
+            credentials,
+            custom_data: document.get_document("customData").ok().cloned(),
+            restrictions: restrictions(document),
+        })
     }
 
     /// As `usersInfo` shows it.
@@ -201,21 +250,19 @@ impl Role {
         document
     }
 
-    pub(crate) fn read(document: &Document) -> Result<Self> {
-        let read = || {
-            let name = Name::new(document.get_str("role").ok()?, document.get_str("db").ok()?);
-            let privileges = document.get_array("privileges").ok()?.iter();
-            let privileges =
-                privileges.map(|privilege| Privilege::parse(privilege.as_document()?).ok());
-            let roles = document.get_array("roles").ok()?;
-            Some(Self {
-                privileges: privileges.collect::<Option<_>>()?,
-                roles: Name::parse_all(roles, "role", &name.database).ok()?,
-                name,
-                restrictions: restrictions(document),
-            })
-        };
-        Ok(read().ok_or_else(|| damaged("role"))?)
+    /// Reads what is stored; none if it is no such thing.
+    pub(crate) fn read(document: &Document) -> Option<Self> {
+        let name = Name::new(document.get_str("role").ok()?, document.get_str("db").ok()?);
+        let privileges = document.get_array("privileges").ok()?.iter();
+        let privileges =
+            privileges.map(|privilege| Privilege::parse(privilege.as_document()?).ok());
+        let roles = document.get_array("roles").ok()?;
+        Some(Self {
+            privileges: privileges.collect::<Option<_>>()?,
+            roles: Name::parse_all(roles, "role", &name.database).ok()?,
+            name,
+            restrictions: restrictions(document),
+        })
     }
 }
 
@@ -256,6 +303,6 @@ mod tests {
             restrictions: Vec::new(),
         };
         assert_eq!(Role::read(&role.to_document()).unwrap(), role);
-        assert!(User::read(&doc! {}).is_err() && Role::read(&doc! {}).is_err());
+        assert!(User::read(&doc! {}).is_none() && Role::read(&doc! {}).is_none());
     }
 }

@@ -3,6 +3,7 @@
 use bson::{Bson, Document, doc};
 use bytes::Bytes;
 use tessera_core::definition::NewContainer;
+use tessera_core::encoding::take_bytes;
 use tessera_core::item::NewItem;
 use tessera_core::locator::Locator;
 use tessera_core::name::ContainerName;
@@ -13,6 +14,9 @@ use tessera_mongo_language::key;
 
 use crate::API;
 use crate::failure::{Failure, Result};
+
+/// What is stored of a user or a role: its document, or why it is none.
+pub(super) type Stored = bson::error::Result<Document>;
 
 /// How often a change is tried while others change the same.
 const ATTEMPTS: usize = 100;
@@ -33,19 +37,18 @@ impl Kept {
         ContainerName::new(API, "admin", name)
     }
 
-    /// The document of this `_id`.
-    pub(super) async fn get(self, store: &Store, id: &str) -> Result<Option<Document>> {
+    /// The document of this `_id`, or why it is none.
+    pub(super) async fn get(self, store: &Store, id: &str) -> Result<Option<Stored>> {
         let mut transaction = store.begin().await?;
         let Some(container) = there(transaction.container(&self.container()).await)? else {
             return Ok(None);
         };
         let item = transaction.read(&container, &locator(id)).await?;
-        item.map(|item| Ok(Document::from_reader(item.body.as_ref())?))
-            .transpose()
+        Ok(item.map(|item| Document::from_reader(item.body.as_ref())))
     }
 
-    /// All documents.
-    pub(super) async fn all(self, store: &Store) -> Result<Vec<Document>> {
+    /// All documents, each with its `_id`.
+    pub(super) async fn all(self, store: &Store) -> Result<Vec<(String, Stored)>> {
         let mut transaction = store.begin().await?;
         let Some(container) = there(transaction.container(&self.container()).await)? else {
             return Ok(Vec::new());
@@ -55,7 +58,8 @@ impl Kept {
         loop {
             let found = transaction.scan(&container, &Span::All, &page).await?;
             for item in found.items {
-                documents.push(Document::from_reader(item.body.as_ref())?);
+                let document = Document::from_reader(item.body.as_ref());
+                documents.push((id_at(&item.locator), document));
             }
             page.continuation = found.continuation;
             if page.continuation.is_none() {
@@ -65,18 +69,19 @@ impl Kept {
     }
 
     /// Changes the document of this `_id`, or makes or removes it: `change` gets what is there and
-    /// answers what shall be.
-    pub(super) async fn change<C>(self, store: &Store, id: &str, change: C) -> Result<()>
+    /// answers what shall be, and something for the caller.
+    pub(super) async fn change<T, C>(self, store: &Store, id: &str, change: C) -> Result<T>
     where
-        C: Fn(Option<Document>) -> Result<Option<Document>> + Send + Sync,
+        C: Fn(Option<Stored>) -> Result<(Option<Document>, T)> + Send + Sync,
+        T: Send,
     {
         let name = self.container();
         self.create(store).await?;
         for _ in 0..ATTEMPTS {
             let mut transaction = store.begin().await?;
-            replace(&mut transaction, &name, &locator(id), &change).await?;
+            let value = replace(&mut transaction, &name, &locator(id), &change).await?;
             match transaction.commit().await {
-                Ok(_) => return Ok(()),
+                Ok(_) => return Ok(value),
                 // Someone else changed the same user just now.
                 Err(Error::Conflict) => tokio::task::yield_now().await,
                 Err(error) => return Err(error.into()),
@@ -103,21 +108,21 @@ impl Kept {
     }
 }
 
-async fn replace<C>(
+async fn replace<T, C>(
     transaction: &mut Transaction,
     name: &ContainerName,
     place: &Locator,
     change: &C,
-) -> Result<()>
+) -> Result<T>
 where
-    C: Fn(Option<Document>) -> Result<Option<Document>> + Send + Sync,
+    C: Fn(Option<Stored>) -> Result<(Option<Document>, T)> + Send + Sync,
 {
     let container = transaction.container(name).await?;
     let old = transaction.read(&container, place).await?;
     let document = old
         .as_ref()
         .map(|old| Document::from_reader(old.body.as_ref()));
-    let new = change(document.transpose()?)?;
+    let (new, value) = change(document)?;
     match (old, new) {
         (None, None) => {}
         (Some(old), None) => transaction.remove(&container, &old).await?,
@@ -130,14 +135,21 @@ where
             transaction.upsert(&container, item).await?;
         }
     }
-    Ok(())
+    Ok(value)
 }
 
 /// Where collections that are not sharded keep the document of this `_id`.
-fn locator(id: &str) -> Locator {
+pub(super) fn locator(id: &str) -> Locator {
     const UNSHARDED_TOKEN: i64 = 0;
     let row_key = key::encode(&Bson::from(id), &Collation::default());
     Locator::row(UNSHARDED_TOKEN, Bytes::new(), row_key)
+}
+
+/// The `_id` of what lies there: after a byte for the type, its text.
+fn id_at(place: &Locator) -> String {
+    let mut rest = place.row_key.get(1..).unwrap_or_default();
+    let text = take_bytes(&mut rest).unwrap_or_default();
+    String::from_utf8_lossy(&text).into_owned()
 }
 
 /// A container that may be missing.

@@ -18,7 +18,7 @@ const MAX_KEPT: usize = 10_000;
 /// makes sure that no others lie there.
 #[derive(Default)]
 pub(crate) struct Collections {
-    decoded: DashMap<StorageId, (Bytes, Arc<Collection>)>,
+    decoded: DashMap<StorageId, (Bytes, Arc<Collection>), ahash::RandomState>,
 }
 
 impl Collections {

@@ -9,6 +9,7 @@ use tessera_mongo_language::filter::{Filter, Place};
 
 use crate::collection::Namespace;
 use crate::commands::asked::{rounded, view_stages};
+use crate::commands::repeats::query;
 use crate::failure::Result as CommandResult;
 use crate::fields::{
     ANY, ARRAY, BOOL_OR_NUMBER, DOCUMENT, Field, Fields, NUMBER, STRING, optional, required,
@@ -34,12 +35,22 @@ pub(crate) const FIELDS: &[Field] = &[
     optional("timeseries", DOCUMENT),
     optional("clusteredIndex", ANY),
     optional("expireAfterSeconds", NUMBER),
-    optional("recordPreImages", BOOL_OR_NUMBER),
+    optional("recordPreImages", BOOL_OR_NUMBER).refused(Code::INVALID_OPTIONS.0, NO_PRE_IMAGES),
     optional("encryptedFields", DOCUMENT),
     optional("flags", NUMBER),
     optional("temp", BOOL_OR_NUMBER),
     optional("recordIdsReplicated", BOOL_OR_NUMBER),
 ];
+
+/// Who asks for images of documents as they were shall not believe that they are kept: change
+/// streams could not show them.
+pub(crate) const NO_PRE_IMAGES: &str = "images of documents before and after their changes are \
+                                        not kept by this server: look documents up with \
+                                        fullDocument: 'updateLookup'";
+
+/// Whether images are kept, which can only be false.
+pub(crate) const IMAGES: &[Field] =
+    &[required("enabled", BOOL_OR_NUMBER).refused(Code::INVALID_OPTIONS.0, NO_PRE_IMAGES)];
 
 const CLUSTERED: &[Field] = &[
     required("key", DOCUMENT),
@@ -83,11 +94,7 @@ pub(crate) fn read(namespace: &Namespace, fields: &Fields<'_>) -> CommandResult<
     read_validator(namespace, fields, (&collation, &mut options))?;
     read_view(fields, &mut options)?;
     read_id_index(fields, &collation)?;
-    for name in [
-        "changeStreamPreAndPostImages",
-        "storageEngine",
-        "indexOptionDefaults",
-    ] {
+    for name in ["storageEngine", "indexOptionDefaults"] {
         if let Some(value) = fields.get(name) {
             options.insert(name, Bson::try_from(value)?);
         }
@@ -233,7 +240,7 @@ fn read_validator(
     (collation, options): (&Collation, &mut Document),
 ) -> CommandResult<()> {
     if let Some(validator) = fields.document("validator") {
-        let validator = Document::try_from(validator)?;
+        let validator = query(validator)?;
         check_validator(namespace, &validator, collation)?;
         if !validator.is_empty() {
             options.insert("validator", validator);
@@ -333,9 +340,8 @@ fn read_id_index(fields: &Fields<'_>, collation: &Collation) -> CommandResult<()
 }
 
 fn check_pre_images(fields: &Fields<'_>) -> CommandResult<()> {
-    const PRE_IMAGES: &[Field] = &[required("enabled", BOOL_OR_NUMBER)];
     if let Some(given) = fields.document("changeStreamPreAndPostImages") {
-        Fields::of_document("create.changeStreamPreAndPostImages", given, PRE_IMAGES)?;
+        Fields::of_document("create.changeStreamPreAndPostImages", given, IMAGES)?;
         if fields.get("viewOn").is_some() {
             return Err(invalid("a view cannot have changeStreamPreAndPostImages").into());
         }
@@ -394,8 +400,8 @@ fn check_engine_config(config: &bson::RawDocument) -> CommandResult<()> {
                     "split_pct",
                     "type",
                 ];
-                let name = text.split('=').next().unwrap_or_default().trim();
-                if !text.is_empty() && !KNOWN.contains(&name) {
+                let unknown = config_keys(text).find(|name| !KNOWN.contains(name));
+                if let Some(name) = unknown {
                     return Err(bad_value(format!("unknown configuration key '{name}'")).into());
                 }
             }
@@ -409,6 +415,21 @@ fn check_engine_config(config: &bson::RawDocument) -> CommandResult<()> {
         }
     }
     Ok(())
+}
+
+/// The names in `name=value,name=(…),…`, those within parentheses left out.
+fn config_keys(text: &str) -> impl Iterator<Item = &str> {
+    let mut depth = 0_i32;
+    let parts = text.split(move |character| {
+        depth += match character {
+            '(' | '[' | '{' => 1,
+            ')' | ']' | '}' => -1,
+            _ => 0,
+        };
+        character == ',' && depth == 0
+    });
+    let names = parts.map(|part| part.split('=').next().unwrap_or_default().trim());
+    names.filter(|name| !name.is_empty())
 }
 
 fn narrow(number: i64) -> Bson {

@@ -11,8 +11,10 @@ use crate::access::{self, Access, Action};
 use crate::aggregate::environment::{Environment, Handle, Within};
 use crate::aggregate::{Aggregation, PipelineRows, rules};
 use crate::batch::{Batch, FIRST_BATCH, Turn};
+use crate::change_stream;
 use crate::collection::Namespace;
 use crate::command::Command;
+use crate::commands::asked::CONSTANTS;
 use crate::commands::create::check_uuid;
 use crate::commands::{asked, explain};
 use crate::cursor::Cursor;
@@ -30,7 +32,7 @@ use crate::write::target::Target;
 pub(crate) const COMMANDS: &[Command] = &[
     Command::new(
         "aggregate",
-        "Runs documents through a pipeline.",
+        "Runs an aggregation pipeline.",
         Access::Parsed,
         |service, session, request| Box::pin(run(service, session, request)),
     )
@@ -41,7 +43,7 @@ pub(crate) const COMMANDS: &[Command] = &[
     .stable(),
     Command::new(
         "mapReduce",
-        "Is not supported: aggregate does what it did.",
+        "Not supported: use aggregate.",
         Access::Collection(&[Action::Find]),
         |_, _, _| {
             Box::pin(async {
@@ -64,18 +66,25 @@ pub(crate) const FIELDS: &[Field] = &[
     optional("let", DOCUMENT),
     optional("collectionUUID", ANY),
     optional("isMapReduceCommand", BOOL_OR_NUMBER),
-    optional("fromMongos", BOOL_OR_NUMBER),
-    optional("fromRouter", BOOL_OR_NUMBER),
-    optional("needsMerge", BOOL_OR_NUMBER),
-    optional("exchange", DOCUMENT),
-    optional("runtimeConstants", DOCUMENT),
-    optional("legacyRuntimeConstants", DOCUMENT),
+    optional("fromMongos", BOOL_OR_NUMBER).refused(51_089, OF_ROUTERS),
+    optional("fromRouter", BOOL_OR_NUMBER).refused(51_089, OF_ROUTERS),
+    optional("needsMerge", BOOL_OR_NUMBER).refused(51_089, OF_ROUTERS),
+    optional("exchange", DOCUMENT).refused(51_028, "Cannot specify exchange option to a router"),
+    optional("runtimeConstants", DOCUMENT).refused(51_143, CONSTANTS),
+    optional("legacyRuntimeConstants", DOCUMENT).refused(51_143, CONSTANTS),
     optional("querySettings", DOCUMENT),
     optional("includeQueryStatsMetrics", BOOL_OR_NUMBER),
-    optional("passthroughToShard", DOCUMENT),
-    optional("resumeToken", ANY),
-    optional("requestReshardingResumeToken", BOOL_OR_NUMBER),
+    optional("passthroughToShard", DOCUMENT).refused(NOT_SUPPORTED, OF_SHARDS),
+    optional("resumeToken", ANY).refused(NOT_SUPPORTED, OF_SHARDS),
+    optional("requestReshardingResumeToken", BOOL_OR_NUMBER).refused(NOT_SUPPORTED, OF_SHARDS),
 ];
+
+/// What only routers say to shards.
+const OF_ROUTERS: &str = "Internal parameter(s) [needsMerge, fromMongos, fromRouter] cannot be \
+                          set to 'true' when sent to a router";
+const OF_SHARDS: &str = "passthroughToShard and tokens to resume from are not supported: they are \
+                         for what servers of a cluster ask of each other";
+const NOT_SUPPORTED: i32 = Code::COMMAND_NOT_SUPPORTED.0;
 
 async fn run(service: &Service, session: &mut Session, request: &Request<'_>) -> Result<Reply> {
     let fields = Fields::of(request, FIELDS)?;
@@ -108,6 +117,10 @@ pub(crate) async fn open(
     (aggregation, bypass): (Aggregation, bool),
     (size, shown): (usize, &str),
 ) -> Result<Reply> {
+    if let Some(argument) = change_stream::open::asked(&aggregation).cloned() {
+        let asked = (aggregation, argument);
+        return change_stream::open::open(session, request, asked, (size, shown)).await;
+    }
     let service = session.service();
     let data = service.data.clone();
     let parsed = aggregation.pipeline.as_ref();
@@ -149,19 +162,22 @@ pub(crate) async fn open(
     let id = if done {
         0
     } else {
-        data.cursors.keep(Cursor {
-            namespace: shown.to_owned(),
-            rows: Box::new(rows),
-            owner: request.generic.owner,
-            session: request.session(),
-            transaction: request
-                .generic
-                .transaction_number
-                .filter(|_| request.in_transaction()),
-            never_expires: false,
-            tail: None,
-            at: scope.at().cloned(),
-        })?
+        data.cursors.keep(
+            Cursor {
+                namespace: shown.to_owned(),
+                rows: Box::new(rows),
+                owner: request.generic.owner,
+                session: request.session(),
+                transaction: request
+                    .generic
+                    .transaction_number
+                    .filter(|_| request.in_transaction()),
+                never_expires: false,
+                tail: None,
+                at: scope.at().cloned(),
+            },
+            request,
+        )?
     };
     let batch = batch.read_at(scope.at());
     Ok(batch.reply(id, shown)?.into())

@@ -6,9 +6,10 @@ use tessera_mongo_language::collation::Collation;
 use tessera_mongo_language::compare::type_name;
 use tessera_mongo_language::error::{bad_value, failed_to_parse, type_mismatch};
 use tessera_mongo_language::expression::Context;
+use tessera_mongo_language::size::document_footprint;
 
 use crate::collection::Collection;
-use crate::commands::stage_options;
+use crate::commands::{repeats, stage_options};
 use crate::context;
 use crate::execute::query::natural;
 use crate::failure::Result;
@@ -16,20 +17,45 @@ use crate::fields::{Fields, whole};
 use crate::plan::Hint;
 use crate::service::Service;
 
+/// Why nobody may say what the time is: `$$NOW` would be another one for each client.
+pub(crate) const CONSTANTS: &str = "Cannot specify runtime constants option to a mongos";
+/// Arguments up to this length are part of what a connection is guaranteed.
+const SMALL_BYTES: usize = 4 << 10;
+/// A filter, an update or a pipeline is there so many times: as it was sent, parsed, planned.
+const PARSED_COPIES: usize = 6;
 /// How many bytes are read in a step.
 const BYTES_IN_STEP: usize = 64;
 
 /// A document of a command, read.
 pub(crate) fn owned(document: &RawDocument) -> Result<Document> {
-    deadline::step(document.as_bytes().len() / BYTES_IN_STEP)?;
-    Ok(Document::try_from(document)?)
+    let bytes = document.as_bytes().len();
+    deadline::step(bytes / BYTES_IN_STEP)?;
+    let owned = Document::try_from(document)?;
+    if bytes > SMALL_BYTES {
+        deadline::keep(PARSED_COPIES * document_footprint(&owned))?;
+    }
+    Ok(owned)
 }
 
-/// A field of a command that is a document, read; an empty one if it is not there.
-pub(crate) fn document(fields: &Fields<'_>, name: &str) -> Result<Document> {
+/// A field of a command that is a query, read; an empty one if it is not there.
+pub(crate) fn query(fields: &Fields<'_>, name: &str) -> Result<Document> {
     fields
         .document(name)
-        .map_or_else(|| Ok(Document::new()), owned)
+        .map_or_else(|| Ok(Document::new()), repeats::query)
+}
+
+/// A field of a command that is an order, read; an empty one if it is not there.
+pub(crate) fn order(fields: &Fields<'_>, name: &str) -> Result<Document> {
+    fields
+        .document(name)
+        .map_or_else(|| Ok(Document::new()), repeats::order)
+}
+
+/// A field of a command that says what is shown, read; an empty one if it is not there.
+pub(crate) fn projection(fields: &Fields<'_>, name: &str) -> Result<Document> {
+    fields
+        .document(name)
+        .map_or_else(|| Ok(Document::new()), repeats::projection)
 }
 
 /// A field of a command that is a document, read.
@@ -39,6 +65,9 @@ pub(crate) fn optional_document(fields: &Fields<'_>, name: &str) -> Result<Optio
 
 /// A value of a command, read.
 pub(crate) fn value(value: RawBsonRef<'_>) -> Result<Bson> {
+    if let RawBsonRef::Document(document) = value {
+        return owned(document).map(Bson::Document);
+    }
     Ok(Bson::try_from(value)?)
 }
 
@@ -132,9 +161,10 @@ fn read_stages(sent: Option<&RawArray>, skips_nulls: bool) -> Result<Vec<Bson>> 
     if let Some(sent) = sent {
         stage_options::check(sent)?;
     }
-    let mut stages = Vec::new();
-    for stage in sent.into_iter().flatten() {
-        match value(stage?)? {
+    let read = sent.map_or_else(|| Ok(Vec::new()), repeats::stages)?;
+    let mut stages = Vec::with_capacity(read.len());
+    for stage in read {
+        match stage {
             Bson::Null if skips_nulls => {}
             stage @ Bson::Document(_) => stages.push(stage),
             other => {

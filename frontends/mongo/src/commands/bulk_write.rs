@@ -10,7 +10,7 @@ use crate::collection::{Collection, Namespace};
 use crate::command::Command;
 use crate::commands::asked;
 use crate::commands::changing::{Changes, Changing};
-use crate::commands::insert::{Insertion, Offsets, Part};
+use crate::commands::insert::{Insertion, Offsets, Part, time_to_fill_in};
 use crate::commands::statements::{
     StatementIds, check_count, concerns_all, count, counting, statement_error,
 };
@@ -58,7 +58,11 @@ const FIELDS: &[Field] = &[
 const NAMESPACE: &[Field] = &[
     required("ns", STRING),
     optional("collectionUUID", ANY),
-    optional("isTimeseriesNamespace", BOOL_OR_NUMBER),
+    optional("isTimeseriesNamespace", BOOL_OR_NUMBER).refused(
+        5_916_400,
+        "'isTimeseriesNamespace' parameter can only be set when the request is sent on \
+         'system.buckets' namespace",
+    ),
 ];
 
 const INSERT: &[Field] = &[required("insert", NUMBER), required("document", DOCUMENT)];
@@ -69,7 +73,10 @@ const UPDATE: &[Field] = &[
     required("updateMods", ANY),
     optional("multi", BOOL),
     optional("upsert", BOOL),
-    optional("upsertSupplied", BOOL_OR_NUMBER),
+    optional("upsertSupplied", BOOL_OR_NUMBER).refused(
+        Code::COMMAND_NOT_SUPPORTED.0,
+        "upsertSupplied is not supported: say $setOnInsert",
+    ),
     optional("arrayFilters", ARRAY),
     optional("hint", ANY),
     optional("collation", DOCUMENT),
@@ -138,6 +145,8 @@ struct Bulk<'a> {
     namespaces: Vec<Namespace>,
     definitions: Option<&'a RawDocument>,
     bypass_validation: bool,
+    /// What takes the place of empty timestamps.
+    now: Timestamp,
     numbered: Option<Numbered>,
 }
 
@@ -152,6 +161,7 @@ async fn run(service: &Service, session: &mut Session, request: &Request<'_>) ->
         namespaces,
         definitions: fields.document("let"),
         bypass_validation: fields.bool("bypassDocumentValidation").unwrap_or(false),
+        now: time_to_fill_in(service, &fields),
         numbered: Numbered::of(request),
     };
     let ordered = fields.bool("ordered").unwrap_or(true);
@@ -345,16 +355,12 @@ impl Bulk<'_> {
         fields: &Fields<'_>,
         statement: i32,
     ) -> Result<Arc<Insertion>> {
-        let now = Timestamp {
-            time: u32::try_from(self.service.store.clock().now_ms() / 1_000).unwrap_or(u32::MAX),
-            increment: 1,
-        };
         let Some(RawBsonRef::Document(document)) = fields.get("document") else {
             return Err(bad_value("an insertion needs a document").into());
         };
         Ok(Arc::new(Insertion {
             namespace,
-            documents: vec![NewDocument::insert(document, now)?],
+            documents: vec![NewDocument::insert(document, self.now)?],
             statements: vec![statement],
             numbered: self.numbered,
             bypass_validation: self.bypass_validation,

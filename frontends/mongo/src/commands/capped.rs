@@ -28,7 +28,7 @@ use crate::write::target::{self, Target, on_view};
 pub(crate) const COMMANDS: &[Command] = &[
     Command::new(
         "convertToCapped",
-        "Makes a collection capped.",
+        "Converts a collection to a capped one.",
         Access::Collection(&[Action::ConvertToCapped]),
         |service, session, request| Box::pin(convert(service, session, request)),
     )
@@ -42,13 +42,13 @@ pub(crate) const COMMANDS: &[Command] = &[
     .writes(),
     Command::new(
         "compact",
-        "Gives back what a collection does not need: here that goes on by itself.",
+        "Releases unused space of a collection; the server does so by itself.",
         Access::Collection(&[Action::Compact]),
         |service, session, request| Box::pin(compact(service, session, request)),
     ),
     Command::new(
         "validateDBMetadata",
-        "Looks for what a version of the stable API would not take.",
+        "Checks collections against a version of the stable API.",
         Access::Decide(needs_of_metadata),
         |service, session, request| Box::pin(validate_metadata(service, session, request)),
     ),
@@ -137,11 +137,12 @@ async fn convert(
     let unique = bson::Uuid::new();
     let temporary = namespace.sibling(&format!("tmp.convertToCapped.{unique}"));
     copy(&service.data, &source, &temporary, size).await?;
-    drop_quietly(&service.data, &namespace).await?;
-    let renamed = service
-        .store
-        .rename_container(&temporary.container, &namespace.container);
-    renamed.await?;
+    let store = &service.store;
+    let replaced = store.replace_container(&temporary.container, &namespace.container);
+    if let Err(error) = replaced.await {
+        drop_quietly(&service.data, &temporary).await?;
+        return Err(error.into());
+    }
     Ok(Reply::ok())
 }
 

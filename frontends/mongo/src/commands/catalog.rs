@@ -168,10 +168,7 @@ fn show_damaged(shown: &mut Document, failure: &Failure, name_only: bool) {
 
 fn filter(service: &Service, fields: &Fields<'_>) -> Result<Filter> {
     let context = asked::context(service, Collation::default(), None)?;
-    Ok(Filter::parse(
-        &asked::document(fields, "filter")?,
-        &context,
-    )?)
+    Ok(Filter::parse(&asked::query(fields, "filter")?, &context)?)
 }
 
 async fn list_databases(

@@ -9,10 +9,10 @@ use crate::access::{Access, Action};
 use crate::collection::{Collection, Namespace, options};
 use crate::command::Command;
 use crate::commands::create::check_uuid;
-use crate::commands::{asked, view};
+use crate::commands::{asked, repeats, view};
 use crate::failure::{Failure, Result};
 use crate::fields::{
-    ANY, ARRAY, BOOL_OR_NUMBER, DOCUMENT, Field, Fields, NUMBER, STRING, optional, required,
+    ANY, ARRAY, BOOL_OR_NUMBER, DOCUMENT, Field, Fields, NUMBER, STRING, optional,
 };
 use crate::index::{IndexSpec, build, same_key};
 use crate::reply::Reply;
@@ -46,7 +46,8 @@ const FIELDS: &[Field] = &[
     optional("dryRun", BOOL_OR_NUMBER),
     optional("collectionUUID", ANY),
     optional("isTimeseriesNamespace", BOOL_OR_NUMBER),
-    optional("recordPreImages", BOOL_OR_NUMBER),
+    optional("recordPreImages", BOOL_OR_NUMBER)
+        .refused(Code::INVALID_OPTIONS.0, options::NO_PRE_IMAGES),
 ];
 
 const INDEX: &[Field] = &[
@@ -56,7 +57,10 @@ const INDEX: &[Field] = &[
     optional("hidden", BOOL_OR_NUMBER),
     optional("unique", BOOL_OR_NUMBER),
     optional("prepareUnique", BOOL_OR_NUMBER),
-    optional("forceNonUnique", BOOL_OR_NUMBER),
+    optional("forceNonUnique", BOOL_OR_NUMBER).refused(
+        Code::INVALID_OPTIONS.0,
+        "forceNonUnique is not supported: drop the index and make one that is not unique",
+    ),
 ];
 
 async fn run(service: &Service, session: &Session, request: &Request<'_>) -> Result<Reply> {
@@ -170,7 +174,7 @@ fn change_options(
         return Err(invalid("'viewOn' and 'pipeline' are options of views"));
     }
     if let Some(validator) = fields.document("validator") {
-        let validator = asked::owned(validator)?;
+        let validator = repeats::query(validator)?;
         options::check_validator(namespace, &validator, &collection.collation)?;
         options.insert("validator", validator);
     }
@@ -195,9 +199,10 @@ fn change_options(
         options.insert("pipeline", asked::view_stages(Some(stages))?);
     }
     if let Some(images) = fields.document("changeStreamPreAndPostImages") {
-        const IMAGES: &[Field] = &[required("enabled", BOOL_OR_NUMBER)];
-        Fields::of_document("collMod.changeStreamPreAndPostImages", images, IMAGES)?;
-        options.insert("changeStreamPreAndPostImages", asked::owned(images)?);
+        let path = "collMod.changeStreamPreAndPostImages";
+        Fields::of_document(path, images, options::IMAGES)?;
+        // That there are none is what a collection is shown with if nothing is said of them.
+        options.remove("changeStreamPreAndPostImages");
     }
     change_expiry(fields, options)?;
     change_capped(collection, fields, options)
@@ -315,8 +320,10 @@ fn change_index(
 }
 
 fn change_index_expiry(index: &mut IndexSpec, seconds: i64, reply: &mut Document) -> Result<()> {
-    if index.fields.len() > 1 || index.wildcard.is_some() {
-        return Err(invalid("TTL indexes are single-field indexes"));
+    if index.fields.len() > 1 || index.wildcard.is_some() || index.is_hashed() {
+        return Err(invalid(
+            "TTL indexes are single-field indexes in the order of values",
+        ));
     }
     let seconds = seconds.min(i64::from(i32::MAX));
     if seconds < 0 {

@@ -42,7 +42,7 @@ pub(crate) const COMMANDS: &[Command] = &[
     .stable(),
     Command::new(
         "distinct",
-        "Answers the different values of a field.",
+        "Returns the distinct values of a field.",
         Access::Collection(&[Action::Find]),
         |service, session, request| Box::pin(distinct(service, session, request)),
     )
@@ -124,7 +124,7 @@ pub(crate) fn count_query(
 ) -> Result<Query> {
     let collation = asked::collation(fields.document("collation"), collection)?;
     let context = asked::context(service, collation, None)?;
-    let mut query = Query::by_filter(asked::document(fields, "query")?, context)?;
+    let mut query = Query::by_filter(asked::query(fields, "query")?, context)?;
     query.hint = asked::hint(fields.get("hint"))?;
     query.skip = asked::not_negative(fields, "skip")?.unwrap_or(0);
     query.limit = limit(fields.get("limit"))?;
@@ -220,7 +220,7 @@ pub(crate) fn distinct_query(
 ) -> Result<Query> {
     let collation = asked::collation(fields.document("collation"), collection)?;
     let context = asked::context(service, collation, None)?;
-    let mut query = Query::by_filter(asked::document(fields, "query")?, context)?;
+    let mut query = Query::by_filter(asked::query(fields, "query")?, context)?;
     query.hint = asked::hint(fields.get("hint"))?;
     Ok(query)
 }

@@ -49,7 +49,7 @@ pub(crate) const COMMANDS: &[Command] = &[
     .stable(),
     Command::new(
         "renameCollection",
-        "Gives a collection another name.",
+        "Renames a collection.",
         Access::Judge(may_rename),
         |service, session, request| Box::pin(rename(service, session, request)),
     )
@@ -254,6 +254,7 @@ async fn drop_database(
         }
     }
     let store = &service.store;
+    store.note_database_dropped(API, database).await?;
     if store.database_throughput(API, database).await?.is_some() {
         store.provision_database(API, database, None).await?;
     }
@@ -302,16 +303,18 @@ async fn rename(service: &Service, _session: &mut Session, request: &Request<'_>
                 "target namespace exists",
             ));
         }
-        match service.store.drop_container(&to.container).await {
-            Ok(()) | Err(CoreError::NotFound(_)) => {}
-            Err(error) => return Err(error.into()),
-        }
     }
-    match service
-        .store
-        .rename_container(&from.container, &to.container)
-        .await
-    {
+    let store = &service.store;
+    // Readers of the target find the old collection or the new one.
+    let renamed = match drop_target {
+        true => {
+            store
+                .replace_container(&from.container, &to.container)
+                .await
+        }
+        false => store.rename_container(&from.container, &to.container).await,
+    };
+    match renamed {
         Ok(_) => Ok(Reply::ok()),
         Err(CoreError::AlreadyExists(_)) => Err(Failure::new(
             Code::NAMESPACE_EXISTS,

@@ -11,6 +11,7 @@ use crate::batch::{Batch, Turn};
 use crate::collection::Namespace;
 use crate::command::Command;
 use crate::commands::asked;
+use crate::commands::hello::unwanted;
 use crate::cursor::Cursor;
 use crate::failure::{Failure, Result};
 use crate::fields::{
@@ -25,7 +26,7 @@ use crate::transaction::Scope;
 pub(crate) const COMMANDS: &[Command] = &[
     Command::new(
         "getMore",
-        "Gets the next documents of a cursor.",
+        "Returns the next batch of a cursor.",
         Access::Authenticated,
         |service, session, request| Box::pin(get_more(service, session, request)),
     )
@@ -35,7 +36,7 @@ pub(crate) const COMMANDS: &[Command] = &[
     .stable(),
     Command::new(
         "killCursors",
-        "Ends cursors.",
+        "Kills cursors.",
         // Whose cursors they are is known when they are found.
         Access::Authenticated,
         |service, session, request| Box::pin(kill_cursors(service, session, request)),
@@ -100,7 +101,7 @@ async fn get_more(
     let filled = fill(service, session, request, (&mut cursor, size)).await;
     match filled {
         Ok((batch, done)) => {
-            let id = if done && cursor.tail.is_none() {
+            let id = if done && may_end(&cursor) {
                 service.data.cursors.close(id);
                 0
             } else {
@@ -114,6 +115,11 @@ async fn get_more(
             Err(failure)
         }
     }
+}
+
+/// Whether a cursor without more to read is at its end.
+fn may_end(cursor: &Cursor) -> bool {
+    cursor.tail.is_none_or(|tail| tail.ends)
 }
 
 /// Whether a cursor may be read by this request.
@@ -180,12 +186,22 @@ async fn fill(
         drop(reader);
         let done = filled.map_err(|failure| gone(failure, cursor))?;
         let waits = cursor.tail.is_some_and(|tail| tail.waits) && batch.len() == 0;
+        let is_over = done && may_end(cursor);
         let left = until.saturating_duration_since(Instant::now());
-        if !waits || left.is_zero() {
+        if !waits || is_over || left.is_zero() {
             scope.succeed();
             return Ok((batch, done));
         }
-        writes.wait(left).await;
+        let news = async {
+            match cursor.rows.wait(until.into()) {
+                Some(news) => news.await,
+                None => writes.wait(left).await,
+            }
+        };
+        tokio::select! {
+            () = news => {}
+            interruption = unwanted(session) => return Err(interruption.into()),
+        }
     }
 }
 

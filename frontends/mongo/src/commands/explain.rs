@@ -30,7 +30,7 @@ use crate::write::target::Target;
 
 pub(crate) const COMMANDS: &[Command] = &[Command::new(
     "explain",
-    "Tells how a command would be done.",
+    "Returns the plan of a command.",
     Access::Judge(may_explain),
     |service, session, request| Box::pin(run(service, session, request)),
 )

@@ -3,12 +3,13 @@
 use std::sync::Arc;
 
 use bson::{Document, doc};
-use tessera_mongo_language::error::{Error, bad_value, failed_to_parse};
+use tessera_mongo_language::error::{Code, Error, bad_value, failed_to_parse};
 
 use crate::access::{Access, Action};
 use crate::batch::{Batch, FIRST_BATCH, Turn};
 use crate::collection::{Collection, Namespace};
 use crate::command::Command;
+use crate::commands::asked::CONSTANTS;
 use crate::commands::{asked, fast, view};
 use crate::cursor::{Cursor, Rows as _, Tail};
 use crate::execute::computed;
@@ -46,7 +47,11 @@ pub(crate) const FIELDS: &[Field] = &[
     optional("skip", NUMBER),
     optional("limit", NUMBER),
     optional("batchSize", NUMBER),
-    optional("ntoreturn", NUMBER),
+    optional("ntoreturn", NUMBER).refused(
+        5_746_102,
+        "the ntoreturn find command parameter is not supported when using OP_MSG: use limit or \
+         batchSize",
+    ),
     optional("singleBatch", BOOL_OR_NUMBER),
     optional("max", DOCUMENT),
     optional("min", DOCUMENT),
@@ -65,11 +70,15 @@ pub(crate) const FIELDS: &[Field] = &[
     optional("querySettings", DOCUMENT),
     optional("collectionUUID", ANY),
     optional("includeQueryStatsMetrics", BOOL_OR_NUMBER),
-    optional("legacyRuntimeConstants", ANY),
-    optional("requestResumeToken", BOOL_OR_NUMBER),
-    optional("resumeAfter", DOCUMENT),
-    optional("startAt", DOCUMENT),
+    optional("legacyRuntimeConstants", ANY).refused(51_202, CONSTANTS),
+    optional("requestResumeToken", BOOL_OR_NUMBER).refused(NOT_SUPPORTED, RESUMING),
+    optional("resumeAfter", DOCUMENT).refused(NOT_SUPPORTED, RESUMING),
+    optional("startAt", DOCUMENT).refused(NOT_SUPPORTED, RESUMING),
 ];
+
+const NOT_SUPPORTED: i32 = Code::COMMAND_NOT_SUPPORTED.0;
+const RESUMING: &str = "requestResumeToken, resumeAfter and startAt are not supported: go on with \
+                        a range of _id and a sort by it";
 
 /// What a `find` asks besides its query.
 pub(crate) struct Delivery {
@@ -143,7 +152,7 @@ async fn find(service: &Service, session: &mut Session, request: &Request<'_>) -
     };
     let id = if stays && !delivery.single_batch {
         let cursor = cursor((request, &scope), &namespace, delivery, rows);
-        service.data.cursors.keep(cursor)?
+        service.data.cursors.keep(cursor, request)?
     } else {
         0
     };
@@ -209,7 +218,7 @@ impl Delivery {
                 usize::try_from(size).unwrap_or(usize::MAX)
             }),
             single_batch,
-            tail: tailable.then_some(Tail { waits }),
+            tail: tailable.then_some(Tail { waits, ends: false }),
             never_expires: flag("noCursorTimeout"),
         })
     }
@@ -224,7 +233,7 @@ pub(crate) fn query(
     let flag = |name| fields.bool(name).unwrap_or(false);
     let collation = asked::collation(fields.document("collation"), collection)?;
     let context = asked::context(service, collation, fields.document("let"))?;
-    let mut query = Query::by_filter(asked::document(fields, "filter")?, context)?;
+    let mut query = Query::by_filter(asked::query(fields, "filter")?, context)?;
     query.hint = asked::hint(fields.get("hint"))?;
     query.skip = asked::not_negative(fields, "skip")?.unwrap_or(0);
     query.limit = asked::not_negative(fields, "limit")?.filter(|limit| *limit > 0);
@@ -233,8 +242,8 @@ pub(crate) fn query(
     query.return_key = flag("returnKey");
     query.show_record_id = flag("showRecordId");
     query.allow_disk_use = fields.bool("allowDiskUse").unwrap_or(true);
-    let query = query.sorted(asked::document(fields, "sort")?)?;
-    Ok(query.projected(asked::document(fields, "projection")?)?)
+    let query = query.sorted(asked::order(fields, "sort")?)?;
+    Ok(query.projected(asked::projection(fields, "projection")?)?)
 }
 
 fn check_tailable(query: &Query, collection: &Collection) -> std::result::Result<(), Error> {
@@ -254,11 +263,11 @@ fn check_tailable(query: &Query, collection: &Collection) -> std::result::Result
 /// The filter and the options of a `find` as a pipeline, for what reads views.
 pub(crate) fn as_pipeline(fields: &Fields<'_>) -> Result<Vec<Document>> {
     let mut pipeline = Vec::new();
-    let filter = asked::document(fields, "filter")?;
+    let filter = asked::query(fields, "filter")?;
     if !filter.is_empty() {
         pipeline.push(doc! { "$match": filter });
     }
-    let sort = asked::document(fields, "sort")?;
+    let sort = asked::order(fields, "sort")?;
     if !sort.is_empty() {
         pipeline.push(doc! { "$sort": sort });
     }
@@ -269,7 +278,7 @@ pub(crate) fn as_pipeline(fields: &Fields<'_>) -> Result<Vec<Document>> {
     if let Some(limit) = asked::not_negative(fields, "limit")?.filter(|limit| *limit > 0) {
         pipeline.push(doc! { "$limit": number(limit) });
     }
-    let projection = asked::document(fields, "projection")?;
+    let projection = asked::projection(fields, "projection")?;
     if !projection.is_empty() {
         pipeline.push(doc! { "$project": projection });
     }

@@ -10,8 +10,9 @@ use tessera_mongo_language::update::Update;
 use crate::access::{Access, Action, Need, writing};
 use crate::collection::{Collection, Namespace};
 use crate::command::Command;
-use crate::commands::asked;
+use crate::commands::asked::{self, CONSTANTS};
 use crate::commands::changing::{Changes, Changing};
+use crate::commands::repeats;
 use crate::commands::statements::{StatementIds, count};
 use crate::commands::update::array_filters;
 use crate::execute::query::Query;
@@ -28,7 +29,7 @@ use crate::write::throttle::Throttle;
 
 pub(crate) const COMMANDS: &[Command] = &[Command::new(
     "findAndModify",
-    "Changes or removes one document and answers it.",
+    "Changes or removes one document and returns it.",
     Access::Decide(needs),
     |service, session, request| Box::pin(run(service, session, request)),
 )
@@ -53,7 +54,7 @@ pub(crate) const FIELDS: &[Field] = &[
     optional("let", DOCUMENT),
     optional("stmtId", NUMBER),
     optional("sampleId", ANY),
-    optional("legacyRuntimeConstants", ANY),
+    optional("legacyRuntimeConstants", ANY).refused(51_196, CONSTANTS),
     optional("collectionUUID", ANY),
 ];
 
@@ -140,12 +141,12 @@ pub(crate) fn read(
     let flag = |name| fields.bool(name).unwrap_or(false);
     let collation = asked::collation(fields.document("collation"), collection)?;
     let context = asked::context(service, collation, fields.document("let"))?;
-    let filter = asked::document(fields, "query")?;
+    let filter = asked::query(fields, "query")?;
     let mut query = Query::by_filter(filter.clone(), context.clone())?;
     query.hint = asked::hint(fields.get("hint"))?;
     query.needs_position = true;
-    let query = query.sorted(asked::document(fields, "sort")?)?;
-    let shown = asked::document(fields, "fields")?;
+    let query = query.sorted(asked::order(fields, "sort")?)?;
+    let shown = asked::projection(fields, "fields")?;
     let projection = match shown.is_empty() {
         true => None,
         false => Some(Projection::parse_with_filter(&shown, &filter, &context)?),
@@ -154,7 +155,7 @@ pub(crate) fn read(
         Kind::Delete
     } else {
         let update = fields.get("update").unwrap_or(RawBsonRef::Null);
-        let update = Update::parse(&asked::value(update)?, &array_filters(fields)?, &context)?;
+        let update = Update::parse(&repeats::update(update)?, &array_filters(fields)?, &context)?;
         Kind::Update {
             update: Arc::new(update),
             upsert: flag("upsert"),

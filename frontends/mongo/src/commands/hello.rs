@@ -4,14 +4,15 @@ use std::time::Duration;
 
 use bson::oid::ObjectId;
 use bson::{Bson, DateTime, Document, RawBsonRef, RawDocument, doc};
+use tessera_core::deadline::Interruption;
 use tessera_mongo_language::error::{Code, bad_value, type_mismatch};
 
 use crate::access::Access;
 use crate::auth::Name;
-use crate::auth::scram::{MECHANISMS, Mechanism};
 use crate::command::Command;
 use crate::failure::{Failure, Result};
 use crate::fields;
+use crate::line::READ_BYTES;
 use crate::logical;
 use crate::reply::Reply;
 use crate::request::Request;
@@ -22,6 +23,8 @@ use crate::wire::header::MAX_MESSAGE_BYTES;
 
 /// The largest document.
 pub(crate) const MAX_DOCUMENT_BYTES: i32 = 16 * 1024 * 1024;
+/// How often a command that waits looks whether its client is still there.
+const BETWEEN_LOOKS: Duration = Duration::from_secs(1);
 /// The most statements in one write.
 pub(crate) const MAX_WRITE_BATCH: i32 = 100_000;
 /// What MongoDB 8.0 announces: clients choose what they send by it.
@@ -29,7 +32,7 @@ pub(crate) const WIRE_VERSION: i32 = 25;
 
 pub(crate) const COMMANDS: &[Command] = &[Command::new(
     "hello",
-    "Tells what kind of server this is.",
+    "Returns the role and limits of the server.",
     Access::Anyone,
     |service, session, request| Box::pin(hello(service, session, request)),
 )
@@ -37,16 +40,15 @@ pub(crate) const COMMANDS: &[Command] = &[Command::new(
 .stable()];
 
 async fn hello(service: &Service, session: &mut Session, request: &Request<'_>) -> Result<Reply> {
-    let body = request.body;
-    if let Some(client) = body.get("client")? {
+    if let Some(client) = request.field("client") {
         remember_client(session, client)?;
     }
     // Newer drivers send a version, older ones a boolean.
-    session.understands_overload |= body.get("backpressure")?.is_some();
-    wait(service, session, body).await?;
+    session.understands_overload |= request.field("backpressure").is_some();
+    wait(service, session, request).await?;
 
     let mut reply = Document::new();
-    if fields::truth(body.get("helloOk")?.unwrap_or(RawBsonRef::Null)) == Some(true) {
+    if fields::truth(request.field("helloOk").unwrap_or(RawBsonRef::Null)) == Some(true) {
         reply.insert("helloOk", true);
     }
     let primary = match request.name() {
@@ -56,22 +58,25 @@ async fn hello(service: &Service, session: &mut Session, request: &Request<'_>) 
     reply.insert(primary, true);
     topology(service, &mut reply);
     let connection = i32::try_from(session.connection).unwrap_or(i32::MAX);
-    reply.extend(doc! {
-        "topologyVersion": topology_version(service),
-        "maxBsonObjectSize": MAX_DOCUMENT_BYTES,
-        "maxMessageSizeBytes": MAX_MESSAGE_BYTES,
-        "maxWriteBatchSize": MAX_WRITE_BATCH,
-        "localTime": DateTime::now(),
-        "logicalSessionTimeoutMinutes": i32::try_from(logical::TIMEOUT_MINUTES).unwrap_or(0),
-        "connectionId": connection,
-        "minWireVersion": 0,
-        "maxWireVersion": WIRE_VERSION,
-        "readOnly": false,
-    });
-    if let Some(RawBsonRef::Array(offered)) = body.get("compression")? {
+    let session_minutes = i32::try_from(logical::TIMEOUT_MINUTES).unwrap_or(0);
+    for (name, value) in [
+        ("topologyVersion", Bson::from(topology_version(service))),
+        ("maxBsonObjectSize", MAX_DOCUMENT_BYTES.into()),
+        ("maxMessageSizeBytes", MAX_MESSAGE_BYTES.into()),
+        ("maxWriteBatchSize", MAX_WRITE_BATCH.into()),
+        ("localTime", DateTime::now().into()),
+        ("logicalSessionTimeoutMinutes", session_minutes.into()),
+        ("connectionId", connection.into()),
+        ("minWireVersion", 0.into()),
+        ("maxWireVersion", WIRE_VERSION.into()),
+        ("readOnly", false.into()),
+    ] {
+        reply.insert(name, value);
+    }
+    if let Some(RawBsonRef::Array(offered)) = request.field("compression") {
         agree_on_compression(session, offered, &mut reply)?;
     }
-    if let Some(user) = body.get("saslSupportedMechs")? {
+    if let Some(user) = request.field("saslSupportedMechs") {
         let message = "BSON field 'hello.saslSupportedMechs' must be a string";
         let user = match user {
             RawBsonRef::String(user) => user,
@@ -80,7 +85,7 @@ async fn hello(service: &Service, session: &mut Session, request: &Request<'_>) 
         };
         reply.insert("saslSupportedMechs", mechanisms(service, user).await?);
     }
-    if let Some(RawBsonRef::Document(login)) = body.get("speculativeAuthenticate")? {
+    if let Some(RawBsonRef::Document(login)) = request.field("speculativeAuthenticate") {
         speculate(service, session, login, &mut reply).await?;
     }
     Ok(reply.into())
@@ -125,8 +130,11 @@ fn topology_version(service: &Service) -> Document {
 
 /// A client that knows the present topology waits for another one, which never comes: it is told
 /// the same again when its time is over.
-async fn wait(service: &Service, session: &mut Session, body: &RawDocument) -> Result<()> {
-    let (known, longest) = (body.get("topologyVersion")?, body.get("maxAwaitTimeMS")?);
+async fn wait(service: &Service, session: &mut Session, request: &Request<'_>) -> Result<()> {
+    let (known, longest) = (
+        request.field("topologyVersion"),
+        request.field("maxAwaitTimeMS"),
+    );
     let (Some(known), Some(longest)) = (known, longest) else {
         if known.is_some() != longest.is_some() {
             let message = "A request with a 'topologyVersion' must include 'maxAwaitTimeMS', and \
@@ -152,6 +160,27 @@ async fn wait(service: &Service, session: &mut Session, body: &RawDocument) -> R
     tokio::select! {
         () = tokio::time::sleep(Duration::from_millis(longest)) => {}
         () = shutdown.requested() => {}
+        interruption = unwanted(session) => return Err(interruption.into()),
+    }
+    Ok(())
+}
+
+/// Waits until the client is gone.
+pub(crate) async fn unwanted(session: &Session) -> Interruption {
+    loop {
+        tokio::time::sleep(BETWEEN_LOOKS).await;
+        if let Some(interruption) = session.wanted.interruption(false) {
+            return interruption;
+        }
+    }
+}
+
+/// Refuses a `hello` that would wait with a large message in memory, which none needs.
+pub(crate) fn check_length(command: &Command, request: &Request<'_>, packet: &[u8]) -> Result<()> {
+    let is_large = packet.len() > READ_BYTES && command.name == "hello";
+    if is_large && request.body.get("maxAwaitTimeMS")?.is_some() {
+        let message = format!("a hello that waits may have at most {READ_BYTES} bytes");
+        return Err(bad_value(message).into());
     }
     Ok(())
 }
@@ -214,18 +243,14 @@ fn agree_on_compression(
     Ok(())
 }
 
-/// How a user, written `database.name`, may log in. Of someone who does not exist this must not
-/// tell, so they may in every way.
+/// How a user, written `database.name`, may log in.
 async fn mechanisms(service: &Service, user: &str) -> Result<Vec<Bson>> {
     let Some((database, name)) = user.split_once('.') else {
         let message = "UserName must contain a '.' separated database.user pair";
         return Err(Failure::new(Code::BAD_VALUE, message));
     };
     let name = Name::new(name, database);
-    let mechanisms: Vec<Mechanism> = match service.users.find(&service.store, &name).await? {
-        Some(user) => user.credentials.into_keys().collect(),
-        None => MECHANISMS.to_vec(),
-    };
+    let mechanisms = service.users.mechanisms(&service.store, &name).await?;
     Ok(mechanisms
         .into_iter()
         .map(|mechanism| mechanism.name().into())

@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 
-use bson::{Bson, Document, RawBsonRef, doc};
-use tessera_mongo_language::error::{Code, Error, bad_value};
+use bson::{Bson, Document, RawBsonRef, RawDocument, doc};
+use tessera_mongo_language::error::{Code, Error, bad_value, failed_to_parse};
 
 use crate::access::{Access, Action};
 use crate::collection::{Collection, Namespace};
 use crate::command::Command;
-use crate::commands::asked;
 use crate::commands::create::check_uuid;
+use crate::commands::{asked, repeats};
 use crate::failure::{Failure, Result};
 use crate::fields::{
     ANY, ARRAY, BOOL_OR_NUMBER, DOCUMENT, Field, Fields, NUMBER, optional, required,
@@ -53,7 +53,7 @@ pub(crate) const COMMANDS: &[Command] = &[
     .stable(),
     Command::new(
         "reIndex",
-        "Builds the indexes of a collection again.",
+        "Rebuilds the indexes of a collection.",
         Access::Collection(&[Action::ReIndex]),
         |service, session, request| Box::pin(reindex(service, session, request)),
     ),
@@ -119,7 +119,7 @@ async fn create(service: &Service, _session: &mut Session, request: &Request<'_>
     let lenient = fields.bool("ignoreUnknownIndexOptions").unwrap_or(false);
     let mut asked = Vec::with_capacity(sent.len());
     for spec in sent {
-        let spec = asked::owned(spec)?;
+        let spec = specification(spec)?;
         let spec = if lenient { known_options(spec) } else { spec };
         asked.push(IndexSpec::parse(&spec, &collection.collation)?);
     }
@@ -191,16 +191,42 @@ fn known_options(spec: Document) -> Document {
     spec.into_iter().filter(|(name, _)| known(name)).collect()
 }
 
-/// A quorum is a number or the name of one; this server is all the members there are.
+/// What one index shall be, its filter read as one.
+fn specification(sent: &RawDocument) -> Result<Document> {
+    const FILTER: &str = "partialFilterExpression";
+    let mut spec = asked::owned(sent)?;
+    if let Ok(filter) = sent.get_document(FILTER) {
+        spec.insert(FILTER, repeats::query(filter)?);
+    }
+    Ok(spec)
+}
+
+/// A quorum is a number of members or the name of one. An index is there for all readers once it is
+/// built, so that every one of them is met.
 fn check_quorum(quorum: Option<RawBsonRef<'_>>) -> Result<()> {
+    /// The most members of a replica set.
+    const MOST: i64 = 50;
     match quorum {
-        None | Some(RawBsonRef::Null | RawBsonRef::String(_)) => Ok(()),
-        Some(number) if crate::fields::float(number).is_some() => Ok(()),
-        Some(other) => {
-            let found = crate::fields::type_name(other.element_type());
-            let message = format!("commitQuorum must be a number or a string, not {found}");
-            Err(tessera_mongo_language::error::failed_to_parse(message).into())
+        None | Some(RawBsonRef::Null | RawBsonRef::String("majority" | "votingMembers")) => Ok(()),
+        // Such names are given to tags of members, which there are none of.
+        Some(RawBsonRef::String(mode)) => {
+            let message = format!("No write concern mode named '{mode}' found in replica set");
+            Err(Failure::new(Code::UNKNOWN_REPL_WRITE_CONCERN, message))
         }
+        Some(number) => match crate::fields::whole(number) {
+            Some(0..=MOST) => Ok(()),
+            Some(_) => {
+                let message = format!(
+                    "commitQuorum has to be a non-negative value and not greater than {MOST}"
+                );
+                Err(failed_to_parse(message).into())
+            }
+            None => {
+                let found = crate::fields::type_name(number.element_type());
+                let message = format!("commitQuorum has to be a number or a string, not {found}");
+                Err(failed_to_parse(message).into())
+            }
+        },
     }
 }
 

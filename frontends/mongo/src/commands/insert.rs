@@ -73,7 +73,8 @@ async fn run(service: &Service, session: &mut Session, request: &Request<'_>) ->
     let ids = StatementIds::read(&fields);
     let mut scope = service.data.transactions.scope(service, request).await?;
     let mut outcome = Outcome::default();
-    let (documents, positions) = prepare(service, &sent, ordered, |position, failure| {
+    let now = time_to_fill_in(service, &fields);
+    let (documents, positions) = prepare(now, &sent, ordered, |position, failure| {
         outcome.fail(position, failure, &scope)
     })?;
     let insertion = Arc::new(Insertion {
@@ -114,17 +115,27 @@ async fn run(service: &Service, session: &mut Session, request: &Request<'_>) ->
     outcome.reply(&throttle, doc! { "n": count(inserted) })
 }
 
+/// What takes the place of empty timestamps: now, or what they are if they are to stay.
+pub(crate) fn time_to_fill_in(service: &Service, fields: &Fields<'_>) -> Timestamp {
+    if fields.bool("bypassEmptyTsReplacement") == Some(true) {
+        return Timestamp {
+            time: 0,
+            increment: 0,
+        };
+    }
+    Timestamp {
+        time: u32::try_from(service.store.clock().now_ms() / 1_000).unwrap_or(u32::MAX),
+        increment: 1,
+    }
+}
+
 /// The documents that may be stored, with their positions. A bad one ends an ordered command.
 fn prepare(
-    service: &Service,
+    now: Timestamp,
     sent: &[&RawDocument],
     ordered: bool,
     mut refuse: impl FnMut(usize, Failure) -> Result<()>,
 ) -> Result<(Vec<NewDocument>, Vec<usize>)> {
-    let now = Timestamp {
-        time: u32::try_from(service.store.clock().now_ms() / 1_000).unwrap_or(u32::MAX),
-        increment: 1,
-    };
     let mut documents = Vec::with_capacity(sent.len());
     let mut positions = Vec::with_capacity(sent.len());
     for (position, document) in sent.iter().enumerate() {

@@ -18,14 +18,14 @@ use crate::session::Session;
 pub(crate) const COMMANDS: &[Command] = &[
     Command::new(
         "saslStart",
-        "Begins to log in.",
+        "Starts authentication.",
         Access::Anyone,
         |service, session, request| Box::pin(start(service, session, request)),
     )
     .stable(),
     Command::new(
         "saslContinue",
-        "Goes on to log in.",
+        "Continues authentication.",
         Access::Anyone,
         |service, session, request| Box::pin(proceed(service, session, request)),
     )
@@ -39,14 +39,14 @@ pub(crate) const COMMANDS: &[Command] = &[
     }),
     Command::new(
         "authenticate",
-        "Logs in by a certificate, which is not offered here.",
+        "Not supported: authentication by certificate.",
         Access::Anyone,
         |_, _, request| Box::pin(async { authenticate(request) }),
     )
     .stable(),
     Command::new(
         "connectionStatus",
-        "Tells who is logged in.",
+        "Returns the authenticated users.",
         Access::Anyone,
         |service, session, request| Box::pin(status(service, session, request)),
     ),

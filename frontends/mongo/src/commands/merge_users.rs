@@ -1,7 +1,7 @@
 //! `_mergeAuthzCollections`: how mongorestore brings back users and roles, from collections that it
 //! filled with their documents.
 
-use bson::Document;
+use bson::{Bson, Document};
 use tessera_mongo_language::error::bad_value;
 
 use crate::access::{Access, Action, Need};
@@ -18,7 +18,7 @@ use crate::sharding::rows;
 
 pub(crate) const COMMANDS: &[Command] = &[Command::new(
     "_mergeAuthzCollections",
-    "Takes over users and roles from collections that hold their documents.",
+    "Restores users and roles from collections with their documents.",
     Access::Decide(needs),
     |service, session, request| Box::pin(merge(service, session, request)),
 )
@@ -90,13 +90,22 @@ async fn merge(service: &Service, _: &mut Session, request: &Request<'_>) -> Res
 async fn read<T>(
     service: &Service,
     source: Option<Namespace>,
-    read: fn(&Document) -> Result<T>,
+    read: fn(&Document) -> Option<T>,
 ) -> Result<Option<Vec<T>>> {
     let Some(source) = source else {
         return Ok(None);
     };
     let rows = rows::all(service, &source).await?;
-    rows.iter().map(read).collect::<Result<_>>().map(Some)
+    let damaged = |row: &Document| {
+        let id = row.get("_id").unwrap_or(&Bson::Null);
+        bad_value(format!(
+            "the document with _id {id} of {source} is no user or role"
+        ))
+    };
+    let each = rows
+        .iter()
+        .map(|row| Ok(read(row).ok_or_else(|| damaged(row))?));
+    each.collect::<Result<_>>().map(Some)
 }
 
 /// Puts roles in place of those of the same names, and drops others of the databases that `drops`
@@ -108,19 +117,17 @@ async fn merge_roles(
 ) -> Result<()> {
     let store = &service.store;
     for role in &roles {
-        let change = |_| Ok(Some(role.clone()));
-        service.users.change_role(store, &role.name, change).await?;
+        service.users.put_role(store, role).await?;
     }
     let Some(drops) = drops else {
         return Ok(());
     };
-    for old in service.users.all_roles(store).await? {
-        let is_new = roles.iter().any(|role| role.name == old.name);
-        if drops(&old.name.database) && !is_new {
-            service
-                .users
-                .change_role(store, &old.name, |_| Ok(None))
-                .await?;
+    let (old, damaged) = service.users.all_roles(store).await?;
+    let old = old.into_iter().map(|role| role.name);
+    for name in old.chain(damaged.into_iter().map(|lost| lost.name)) {
+        let is_new = roles.iter().any(|role| role.name == name);
+        if drops(&name.database) && !is_new {
+            service.users.drop_role(store, &name).await?;
         }
     }
     Ok(())
@@ -135,19 +142,17 @@ async fn merge_users(
 ) -> Result<()> {
     let store = &service.store;
     for user in &users {
-        let change = |_| Ok(Some(user.clone()));
-        service.users.change_user(store, &user.name, change).await?;
+        service.users.put_user(store, user).await?;
     }
     let Some(drops) = drops else {
         return Ok(());
     };
-    for old in service.users.stored(store).await? {
-        let is_new = users.iter().any(|user| user.name == old.name);
-        if drops(&old.name.database) && !is_new {
-            service
-                .users
-                .change_user(store, &old.name, |_| Ok(None))
-                .await?;
+    let (old, damaged) = service.users.stored(store).await?;
+    let old = old.into_iter().map(|user| user.name);
+    for name in old.chain(damaged.into_iter().map(|lost| lost.name)) {
+        let is_new = users.iter().any(|user| user.name == name);
+        if drops(&name.database) && !is_new {
+            service.users.drop_user(store, &name).await?;
         }
     }
     Ok(())

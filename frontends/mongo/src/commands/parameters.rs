@@ -19,28 +19,28 @@ use crate::sharding::{config, rows};
 pub(crate) const COMMANDS: &[Command] = &[
     Command::new(
         "getParameter",
-        "Shows parameters of the server.",
+        "Returns server parameters.",
         Access::Cluster(&[Action::GetParameter]),
         |service, session, request| Box::pin(get(service, session, request)),
     )
     .admin_only(),
     Command::new(
         "setParameter",
-        "Changes parameters of the server.",
+        "Sets server parameters.",
         Access::Cluster(&[Action::SetParameter]),
         |service, session, request| Box::pin(set(service, session, request)),
     )
     .admin_only(),
     Command::new(
         "getDefaultRWConcern",
-        "Shows the read and write concern of commands that have none.",
+        "Returns the default read and write concern.",
         Access::Cluster(&[Action::GetDefaultRwConcern]),
         |service, session, request| Box::pin(get_default(service, session, request)),
     )
     .admin_only(),
     Command::new(
         "setDefaultRWConcern",
-        "Sets the read and write concern of commands that have none.",
+        "Sets the default read and write concern.",
         Access::Cluster(&[Action::SetDefaultRwConcern]),
         |service, session, request| Box::pin(set_default(service, session, request)),
     )

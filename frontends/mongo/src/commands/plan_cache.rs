@@ -21,25 +21,25 @@ use crate::write::target::{Target, on_view};
 pub(crate) const COMMANDS: &[Command] = &[
     Command::new(
         "planCacheClear",
-        "Forgets the plans of a collection.",
+        "Clears the plan cache of a collection.",
         Access::Collection(&[Action::PlanCacheWrite]),
         |service, _, request| Box::pin(clear(service, request)),
     ),
     Command::new(
         "planCacheClearFilters",
-        "Forgets which indexes queries of a shape, or all, may use.",
+        "Removes index filters of a query shape, or all.",
         Access::Collection(&[Action::PlanCacheIndexFilter]),
         |service, _, request| Box::pin(clear_filters(service, request)),
     ),
     Command::new(
         "planCacheListFilters",
-        "Lists which indexes queries may use.",
+        "Lists index filters.",
         Access::Collection(&[Action::PlanCacheIndexFilter]),
         |service, _, request| Box::pin(list_filters(service, request)),
     ),
     Command::new(
         "planCacheSetFilter",
-        "Sets which indexes queries of a shape may use.",
+        "Sets the index filter of a query shape.",
         Access::Collection(&[Action::PlanCacheIndexFilter]),
         |service, _, request| Box::pin(set_filter(service, request)),
     ),

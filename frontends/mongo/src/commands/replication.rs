@@ -16,14 +16,14 @@ use crate::session::Session;
 pub(crate) const COMMANDS: &[Command] = &[
     Command::new(
         "replSetGetStatus",
-        "Tells how the members of the replica set are.",
+        "Returns the state of the replica set's members.",
         Access::Cluster(&[Action::ReplSetGetStatus]),
         |service, session, request| Box::pin(status(service, session, request)),
     )
     .admin_only(),
     Command::new(
         "replSetGetConfig",
-        "Tells what the replica set is configured to be.",
+        "Returns the configuration of the replica set.",
         Access::Cluster(&[Action::ReplSetGetConfig]),
         |service, session, request| Box::pin(config(service, session, request)),
     )

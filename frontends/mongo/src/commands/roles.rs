@@ -20,7 +20,7 @@ use crate::session::Session;
 pub(crate) const COMMANDS: &[Command] = &[
     Command::new(
         "createRole",
-        "Makes a role.",
+        "Creates a role.",
         Access::Decide(|request| {
             let create = Need::on_database(Action::CreateRole, request.database);
             needs_to_define(request, create)
@@ -54,41 +54,41 @@ pub(crate) const COMMANDS: &[Command] = &[
     .writes(),
     Command::new(
         "grantRolesToRole",
-        "Gives roles to a role.",
+        "Grants roles to a role.",
         Access::Decide(|request| needs_of_roles(request, Action::GrantRole)),
         |service, session, request| Box::pin(change_roles(service, session, request)),
     )
     .writes(),
     Command::new(
         "revokeRolesFromRole",
-        "Takes roles from a role.",
+        "Revokes roles from a role.",
         Access::Decide(|request| needs_of_roles(request, Action::RevokeRole)),
         |service, session, request| Box::pin(change_roles(service, session, request)),
     )
     .writes(),
     Command::new(
         "grantPrivilegesToRole",
-        "Gives privileges to a role.",
+        "Grants privileges to a role.",
         Access::Decide(|request| needs_of_privileges(request, Action::GrantRole)),
         |service, session, request| Box::pin(change_privileges(service, session, request)),
     )
     .writes(),
     Command::new(
         "revokePrivilegesFromRole",
-        "Takes privileges from a role.",
+        "Revokes privileges from a role.",
         Access::Decide(|request| needs_of_privileges(request, Action::RevokeRole)),
         |service, session, request| Box::pin(change_privileges(service, session, request)),
     )
     .writes(),
     Command::new(
         "rolesInfo",
-        "Shows roles.",
+        "Returns roles.",
         Access::Judge(may_show),
         |service, session, request| Box::pin(show(service, session, request)),
     ),
     Command::new(
         "invalidateUserCache",
-        "Makes the server read users and roles again.",
+        "Clears the cache of users and roles.",
         Access::Cluster(&[Action::InvalidateUserCache]),
         |service, _, _| {
             Box::pin(async {
@@ -281,14 +281,9 @@ async fn check_cycle(service: &Service, name: &Name, roles: &[Name]) -> Result<(
 async fn drop_role(service: &Service, _: &mut Session, request: &Request<'_>) -> Result<Reply> {
     Fields::of(request, &[])?;
     let name = own(request)?;
-    let remove = |old: Option<Role>| match old {
-        Some(_) => Ok(None),
-        None => Err(no_role(&name)),
-    };
-    service
-        .users
-        .change_role(&service.store, &name, remove)
-        .await?;
+    if !service.users.drop_role(&service.store, &name).await? {
+        return Err(no_role(&name));
+    }
     forget(service, &name).await?;
     Ok(Reply::ok())
 }
@@ -309,7 +304,7 @@ async fn forget(service: &Service, gone: &Name) -> Result<()> {
                 .await?;
         }
     }
-    for role in service.users.all_roles(&service.store).await? {
+    for role in service.users.all_roles(&service.store).await?.0 {
         if role.roles.contains(gone) {
             let change = |old: Option<Role>| {
                 Ok(old.map(|mut role| {
@@ -329,14 +324,13 @@ async fn forget(service: &Service, gone: &Name) -> Result<()> {
 async fn drop_all(service: &Service, _: &mut Session, request: &Request<'_>) -> Result<Reply> {
     Fields::of(request, &[])?;
     let mut dropped = 0i64;
-    for role in service.users.all_roles(&service.store).await? {
-        if role.name.database == request.database {
-            service
-                .users
-                .change_role(&service.store, &role.name, |_| Ok(None))
-                .await?;
-            forget(service, &role.name).await?;
-            dropped += 1;
+    let (roles, damaged) = service.users.all_roles(&service.store).await?;
+    let names = roles.into_iter().map(|role| role.name);
+    for name in names.chain(damaged.into_iter().map(|lost| lost.name)) {
+        if name.database == request.database {
+            let was_there = service.users.drop_role(&service.store, &name).await?;
+            forget(service, &name).await?;
+            dropped += i64::from(was_there);
         }
     }
     Ok(doc! { "n": dropped }.into())
@@ -425,12 +419,18 @@ async fn show(service: &Service, _: &mut Session, request: &Request<'_>) -> Resu
         None => name.database == request.database,
         Some(names) => names.contains(name),
     };
+    let (roles, damaged) = service.users.all_roles(&service.store).await?;
     let mut shown = Vec::new();
-    for role in service.users.all_roles(&service.store).await? {
-        if meant(&role.name) {
-            shown.push(shown_role(service, &role, false, with_privileges).await?);
+    for role in roles.iter().filter(|role| meant(&role.name)) {
+        shown.push(shown_role(service, role, false, with_privileges).await?);
+    }
+    if fields.bool("showAuthenticationRestrictions") != Some(true) {
+        for role in &mut shown {
+            role.remove("authenticationRestrictions");
         }
     }
+    let damaged = damaged.iter().filter(|lost| meant(&lost.name));
+    shown.extend(damaged.map(|lost| lost.shown("role")));
     if built_in_too {
         for name in built_in_roles(names.as_deref(), request.database) {
             let role = Role {

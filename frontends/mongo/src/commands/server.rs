@@ -21,7 +21,7 @@ pub(crate) const MONGODB_VERSION: [i32; 4] = [8, 0, 0, 0];
 pub(crate) const COMMANDS: &[Command] = &[
     Command::new(
         "ping",
-        "Tells that the server answers.",
+        "Checks that the server responds.",
         Access::Anyone,
         |_, _, request| {
             Box::pin(async {
@@ -33,46 +33,46 @@ pub(crate) const COMMANDS: &[Command] = &[
     .stable(),
     Command::new(
         "buildInfo",
-        "Tells which version runs.",
+        "Returns the version and build of the server.",
         Access::Anyone,
         |service, session, request| Box::pin(build_info(service, session, request)),
     )
     .also(&["buildinfo"]),
     Command::new(
         "hostInfo",
-        "Tells what machine the server runs on.",
+        "Returns information about the host.",
         Access::Cluster(&[Action::HostInfo]),
         |service, session, request| Box::pin(host_info(service, session, request)),
     ),
     Command::new(
         "getLog",
-        "Shows recent lines of a log.",
+        "Returns recent log lines.",
         Access::Cluster(&[Action::GetLog]),
         |_, _, request| Box::pin(async { get_log(request) }),
     )
     .admin_only(),
     Command::new(
         "getCmdLineOpts",
-        "Shows the settings that the server was started with.",
+        "Returns the settings that the server was started with.",
         Access::Cluster(&[Action::GetCmdLineOpts]),
         |service, session, request| Box::pin(command_line(service, session, request)),
     )
     .admin_only(),
     Command::new(
         "listCommands",
-        "Shows all commands.",
+        "Lists all commands.",
         Access::Anyone,
         |_, _, _| Box::pin(async { Ok(list_commands()) }),
     ),
     Command::new(
         "whatsmyuri",
-        "Tells the client's own address.",
+        "Returns the address of the client.",
         Access::Anyone,
         |_, session, _| Box::pin(async { Ok(doc! { "you": session.peer.to_string() }.into()) }),
     ),
     Command::new(
         "features",
-        "Tells what was built in.",
+        "Returns the features of the build.",
         Access::Anyone,
         |service, _, _| {
             Box::pin(async {
@@ -84,21 +84,21 @@ pub(crate) const COMMANDS: &[Command] = &[
     ),
     Command::new(
         "logRotate",
-        "Would begin a new log file; logs go to standard error, so there is none.",
+        "Does nothing: logs go to standard error.",
         Access::Cluster(&[Action::LogRotate]),
         |_, _, request| Box::pin(async { log_rotate(request) }),
     )
     .admin_only(),
     Command::new(
         "fsync",
-        "Writes what was answered to disk.",
+        "Syncs acknowledged writes to disk; with lock, blocks writes.",
         Access::Cluster(&[Action::Fsync]),
         |service, _, request| Box::pin(fsync(service, request)),
     )
     .admin_only(),
     Command::new(
         "fsyncUnlock",
-        "Lets writes go on that fsync holds back.",
+        "Unblocks writes that fsync blocks.",
         Access::Cluster(&[Action::Unlock]),
         |service, _, request| Box::pin(async { fsync_unlock(service, request) }),
     )

@@ -25,7 +25,7 @@ pub(crate) const COMMANDS: &[Command] = &[
     ),
     Command::new(
         "refreshSessions",
-        "Keeps sessions from expiring.",
+        "Refreshes sessions.",
         Access::Authenticated,
         |service, session, request| Box::pin(refresh(service, session, request)),
     ),
@@ -39,19 +39,19 @@ pub(crate) const COMMANDS: &[Command] = &[
     .writes(),
     Command::new(
         "killSessions",
-        "Ends sessions and what runs in them.",
+        "Kills sessions and their operations.",
         Access::Authenticated,
         |service, session, request| Box::pin(kill(service, session, request)),
     ),
     Command::new(
         "killAllSessions",
-        "Ends all sessions of users and what runs in them.",
+        "Kills all sessions of users and their operations.",
         Access::Cluster(&[Action::KillAnySession]),
         |service, _, request| Box::pin(kill_all(service, request)),
     ),
     Command::new(
         "killAllSessionsByPattern",
-        "Ends all sessions like those given, and what runs in them.",
+        "Kills all sessions that match a pattern, and their operations.",
         Access::Cluster(&[Action::KillAnySession]),
         |service, _, request| Box::pin(kill_by_pattern(service, request)),
     ),

@@ -20,21 +20,21 @@ use crate::write::target::{Target, on_view};
 pub(crate) const COMMANDS: &[Command] = &[
     Command::new(
         "collStats",
-        "Tells how large a collection is.",
+        "Returns the size of a collection.",
         Access::Collection(&[Action::CollStats]),
         |service, session, request| Box::pin(coll_stats(service, session, request)),
     )
     .also(&["collstats"]),
     Command::new(
         "dbStats",
-        "Tells how large a database is.",
+        "Returns the size of a database.",
         Access::Database(&[Action::DbStats]),
         |service, session, request| Box::pin(db_stats(service, session, request)),
     )
     .also(&["dbstats"]),
     Command::new(
         "dataSize",
-        "Tells how many bytes documents have.",
+        "Returns the size of a range of documents.",
         Access::Decide(needs_to_measure),
         |service, session, request| Box::pin(data_size(service, session, request)),
     )

@@ -25,20 +25,20 @@ use crate::system;
 pub(crate) const COMMANDS: &[Command] = &[
     Command::new(
         "serverStatus",
-        "Tells what the server has done and holds.",
+        "Returns statistics of the server.",
         Access::Cluster(&[Action::ServerStatus]),
         |service, session, request| Box::pin(server_status(service, session, request)),
     ),
     Command::new(
         "currentOp",
-        "Shows the commands that run.",
+        "Returns the running operations.",
         Access::Authenticated,
         |service, session, request| Box::pin(current_op(service, session, request)),
     )
     .admin_only(),
     Command::new(
         "killOp",
-        "Stops a command that runs.",
+        "Kills an operation.",
         // Whose command it is is known when it is found.
         Access::Authenticated,
         |service, session, request| Box::pin(kill_op(service, session, request)),
@@ -46,14 +46,14 @@ pub(crate) const COMMANDS: &[Command] = &[
     .admin_only(),
     Command::new(
         "top",
-        "Tells how long the commands on each collection took in all.",
+        "Returns the total time of commands by collection.",
         Access::Cluster(&[Action::Top]),
         |service, session, request| Box::pin(top(service, session, request)),
     )
     .admin_only(),
     Command::new(
         "connPoolStats",
-        "Tells of connections to other servers, of which there are none.",
+        "Returns connections to other servers; there are none.",
         Access::Cluster(&[Action::ConnPoolStats]),
         |_, _, _| {
             Box::pin(async {
@@ -76,7 +76,7 @@ pub(crate) const COMMANDS: &[Command] = &[
     ),
     Command::new(
         "lockInfo",
-        "Shows locks; nothing here is locked between commands.",
+        "Returns locks; none are held between commands.",
         Access::Cluster(&[Action::ServerStatus]),
         |_, _, request| {
             Box::pin(async {
@@ -88,7 +88,7 @@ pub(crate) const COMMANDS: &[Command] = &[
     .admin_only(),
     Command::new(
         "getLastRequestStatistics",
-        "Tells what the command before on this connection cost, as Cosmos DB does.",
+        "Returns the request charge of the connection's last command, as in Cosmos DB.",
         Access::Authenticated,
         |_, session, request| Box::pin(async { last_request(session, request) }),
     ),

@@ -14,7 +14,7 @@ use crate::session::Session;
 
 pub(crate) const COMMANDS: &[Command] = &[Command::new(
     "configureFailPoint",
-    "Makes commands fail on purpose.",
+    "Sets a fail point.",
     Access::Authenticated,
     |service, session, request| Box::pin(configure(service, session, request)),
 )

@@ -12,7 +12,7 @@ use crate::session::Session;
 pub(crate) const COMMANDS: &[Command] = &[
     Command::new(
         "commitTransaction",
-        "Commits a transaction of several statements.",
+        "Commits a multi-statement transaction.",
         Access::Authenticated,
         |service, session, request| Box::pin(commit(service, session, request)),
     )
@@ -22,7 +22,7 @@ pub(crate) const COMMANDS: &[Command] = &[
     .stable(),
     Command::new(
         "abortTransaction",
-        "Gives a transaction of several statements up.",
+        "Aborts a multi-statement transaction.",
         Access::Authenticated,
         |service, _, request| Box::pin(abort(service, request)),
     )

@@ -9,8 +9,9 @@ use tessera_mongo_language::update::Update;
 use crate::access::{Access, Action, Need, writing};
 use crate::collection::{Collection, Namespace};
 use crate::command::Command;
-use crate::commands::asked;
+use crate::commands::asked::{self, CONSTANTS};
 use crate::commands::changing::{Changes, Changing};
+use crate::commands::repeats;
 use crate::commands::statements::{Outcome, StatementIds, check_count, count};
 use crate::execute::query::Query;
 use crate::failure::{Failure, Result};
@@ -49,6 +50,9 @@ pub(crate) const COMMANDS: &[Command] = &[
     .stable(),
 ];
 
+const TIME_SERIES: &str = "'isTimeseriesNamespace' parameter can only be set when the request is \
+                           sent on 'system.buckets' namespace";
+
 const UPDATE: &[Field] = &[
     required("updates", ARRAY),
     optional("ordered", BOOL),
@@ -57,8 +61,8 @@ const UPDATE: &[Field] = &[
     optional("stmtId", NUMBER),
     optional("stmtIds", ARRAY),
     optional("collectionUUID", ANY),
-    optional("isTimeseriesNamespace", BOOL),
-    optional("legacyRuntimeConstants", ANY),
+    optional("isTimeseriesNamespace", BOOL).refused(5_916_400, TIME_SERIES),
+    optional("legacyRuntimeConstants", ANY).refused(51_195, CONSTANTS),
     optional("bypassEmptyTsReplacement", BOOL_OR_NUMBER),
 ];
 
@@ -69,8 +73,8 @@ const DELETE: &[Field] = &[
     optional("stmtId", NUMBER),
     optional("stmtIds", ARRAY),
     optional("collectionUUID", ANY),
-    optional("isTimeseriesNamespace", BOOL),
-    optional("legacyRuntimeConstants", ANY),
+    optional("isTimeseriesNamespace", BOOL).refused(5_916_400, TIME_SERIES),
+    optional("legacyRuntimeConstants", ANY).refused(51_195, CONSTANTS),
 ];
 
 const UPDATE_STATEMENT: &[Field] = &[
@@ -79,7 +83,10 @@ const UPDATE_STATEMENT: &[Field] = &[
     optional("c", DOCUMENT),
     optional("multi", BOOL_OR_NUMBER),
     optional("upsert", BOOL_OR_NUMBER),
-    optional("upsertSupplied", BOOL_OR_NUMBER),
+    optional("upsertSupplied", BOOL_OR_NUMBER).refused(
+        Code::COMMAND_NOT_SUPPORTED.0,
+        "upsertSupplied is not supported: say $setOnInsert",
+    ),
     optional("collation", DOCUMENT),
     optional("arrayFilters", ARRAY),
     optional("hint", ANY),
@@ -295,7 +302,7 @@ pub(crate) fn update_change(
     let mut context = asked::context(service, collation, definitions)?;
     let update = statement.get(update).unwrap_or(RawBsonRef::Null);
     let is_pipeline = matches!(update, RawBsonRef::Array(_));
-    let mut query = Query::by_filter(asked::document(statement, filter)?, context.clone())?;
+    let mut query = Query::by_filter(asked::query(statement, filter)?, context.clone())?;
     query.hint = asked::hint(statement.get("hint"))?;
     query.needs_position = true;
     if let Some(sort) = statement.document("sort") {
@@ -303,7 +310,7 @@ pub(crate) fn update_change(
             let message = "Cannot specify sort with multi=true";
             return Err(failed_to_parse(message).into());
         }
-        query = query.sorted(asked::owned(sort)?)?;
+        query = query.sorted(repeats::order(sort)?)?;
     }
     if let Some(constants) = statement.document(constants) {
         if !is_pipeline {
@@ -315,7 +322,7 @@ pub(crate) fn update_change(
         }
     }
     let filters = array_filters(statement)?;
-    let update = Update::parse(&asked::value(update)?, &filters, &context)?;
+    let update = Update::parse(&repeats::update(update)?, &filters, &context)?;
     if multi && update.is_replacement() {
         let message = "multi update is not supported for replacement-style update";
         return Err(failed_to_parse(message).into());
@@ -360,7 +367,7 @@ pub(crate) fn delete_change(
 ) -> Result<Change> {
     let collation = asked::collation(statement.document("collation"), collection)?;
     let context = asked::context(service, collation, definitions)?;
-    let mut query = Query::by_filter(asked::document(statement, filter)?, context)?;
+    let mut query = Query::by_filter(asked::query(statement, filter)?, context)?;
     query.hint = asked::hint(statement.get("hint"))?;
     Ok(Change {
         query: Arc::new(query),
@@ -404,7 +411,7 @@ pub(crate) fn array_filters(statement: &Fields<'_>) -> Result<Vec<Document>> {
     let mut found = Vec::new();
     for (position, filter) in filters.into_iter().enumerate() {
         match filter? {
-            RawBsonRef::Document(filter) => found.push(asked::owned(filter)?),
+            RawBsonRef::Document(filter) => found.push(repeats::query(filter)?),
             other => {
                 let path = format!("arrayFilters.{position}");
                 let expected = &[bson::spec::ElementType::EmbeddedDocument];

@@ -26,7 +26,7 @@ use crate::session::Session;
 pub(crate) const COMMANDS: &[Command] = &[
     Command::new(
         "createUser",
-        "Makes a user.",
+        "Creates a user.",
         Access::Decide(needs_to_create),
         |service, session, request| Box::pin(create(service, session, request)),
     )
@@ -54,21 +54,21 @@ pub(crate) const COMMANDS: &[Command] = &[
     .writes(),
     Command::new(
         "grantRolesToUser",
-        "Gives roles to a user.",
+        "Grants roles to a user.",
         Access::Decide(|request| needs_of_roles(request, Action::GrantRole)),
         |service, session, request| Box::pin(grant(service, session, request)),
     )
     .writes(),
     Command::new(
         "revokeRolesFromUser",
-        "Takes roles from a user.",
+        "Revokes roles from a user.",
         Access::Decide(|request| needs_of_roles(request, Action::RevokeRole)),
         |service, session, request| Box::pin(revoke(service, session, request)),
     )
     .writes(),
     Command::new(
         "usersInfo",
-        "Shows users.",
+        "Returns users.",
         Access::Judge(may_show),
         |service, session, request| Box::pin(show(service, session, request)),
     ),
@@ -337,31 +337,22 @@ async fn update(service: &Service, _: &mut Session, request: &Request<'_>) -> Re
 async fn drop_user(service: &Service, _: &mut Session, request: &Request<'_>) -> Result<Reply> {
     Fields::of(request, &[])?;
     let name = named(request, "User")?;
-    let remove = |old: Option<User>| match old {
-        Some(_) => Ok(None),
-        None => Err(no_user(&name)),
-    };
-    service
-        .users
-        .change_user(&service.store, &name, remove)
-        .await?;
-    Ok(Reply::ok())
+    match service.users.drop_user(&service.store, &name).await? {
+        true => Ok(Reply::ok()),
+        false => Err(no_user(&name)),
+    }
 }
 
 async fn drop_all(service: &Service, _: &mut Session, request: &Request<'_>) -> Result<Reply> {
     Fields::of(request, &[])?;
     let mut dropped = 0i64;
-    for user in service.users.all(&service.store).await? {
-        if user.name.database == request.database {
-            let removed = service
-                .users
-                .change_user(&service.store, &user.name, |_| Ok(None));
-            match removed.await {
-                Ok(()) => dropped += 1,
-                // Users of the server's settings stay.
-                Err(failure) if failure.code() == Code::ILLEGAL_OPERATION => {}
-                Err(failure) => return Err(failure),
-            }
+    // Users of the server's settings are not stored, and stay.
+    let (users, damaged) = service.users.stored(&service.store).await?;
+    let names = users.into_iter().map(|user| user.name);
+    for name in names.chain(damaged.into_iter().map(|lost| lost.name)) {
+        if name.database == request.database {
+            let was_there = service.users.drop_user(&service.store, &name).await?;
+            dropped += i64::from(was_there);
         }
     }
     Ok(doc! { "n": dropped }.into())
@@ -449,20 +440,23 @@ async fn show(service: &Service, _: &mut Session, request: &Request<'_>) -> Resu
         return Err(failed_to_parse(message).into());
     }
     let context = asked::context(service, Collation::default(), None)?;
-    let filter = Filter::parse(&asked::document(&fields, "filter")?, &context)?;
+    let filter = Filter::parse(&asked::query(&fields, "filter")?, &context)?;
     let mut shown = Vec::new();
+    let is_meant = |name: &Name| match &wanted {
+        Wanted::OfDatabase => name.database == request.database,
+        Wanted::Everywhere => true,
+        Wanted::Named(names) => names.contains(name),
+    };
     for user in service.users.all(&service.store).await? {
-        let meant = match &wanted {
-            Wanted::OfDatabase => user.name.database == request.database,
-            Wanted::Everywhere => true,
-            Wanted::Named(names) => names.contains(&user.name),
-        };
-        if !meant {
+        if !is_meant(&user.name) {
             continue;
         }
         let mut document = user.shown(flag("showCredentials"));
         if fields.bool("showCustomData") == Some(false) {
             document.remove("customData");
+        }
+        if !flag("showAuthenticationRestrictions") {
+            document.remove("authenticationRestrictions");
         }
         if flag("showPrivileges") {
             let granted = service.users.expand(&service.store, &user.roles).await?;
@@ -473,6 +467,13 @@ async fn show(service: &Service, _: &mut Session, request: &Request<'_>) -> Resu
             document.insert("inheritedRoles", inherited);
             document.insert("inheritedPrivileges", privileges);
         }
+        if filter.matches(&document)? {
+            shown.push(Bson::Document(document));
+        }
+    }
+    let (_, damaged) = service.users.stored(&service.store).await?;
+    for lost in damaged.iter().filter(|lost| is_meant(&lost.name)) {
+        let document = lost.shown("user");
         if filter.matches(&document)? {
             shown.push(Bson::Document(document));
         }

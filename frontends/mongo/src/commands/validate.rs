@@ -20,7 +20,7 @@ use crate::write::target::{Target, on_view};
 
 pub(crate) const COMMANDS: &[Command] = &[Command::new(
     "validate",
-    "Reads a collection and its indexes and compares them.",
+    "Compares a collection with its indexes.",
     Access::Collection(&[Action::Validate]),
     |service, session, request| Box::pin(validate(service, session, request)),
 )];

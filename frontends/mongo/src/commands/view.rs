@@ -224,7 +224,7 @@ pub(crate) async fn count(
     (target, fields): (&Target, &Fields<'_>),
 ) -> Result<Reply> {
     let mut stages = Vec::new();
-    let filter = asked::document(fields, "query")?;
+    let filter = asked::query(fields, "query")?;
     if !filter.is_empty() {
         stages.push(doc! { "$match": filter });
     }
@@ -251,7 +251,7 @@ pub(crate) async fn distinct(
     (target, fields): (&Target, &Fields<'_>),
 ) -> Result<Vec<Bson>> {
     let mut stages = Vec::new();
-    let filter = asked::document(fields, "query")?;
+    let filter = asked::query(fields, "query")?;
     if !filter.is_empty() {
         stages.push(doc! { "$match": filter });
     }

@@ -14,11 +14,13 @@ use bson::Document;
 use bytes::Bytes;
 use tessera_core::Transaction;
 use tessera_core::container::Container;
-use tessera_core::deadline;
+use tessera_core::deadline::{self, Interruption};
 use tessera_core::engine::BoxFuture;
 use tessera_core::item::Item;
 use tessera_core::locator::Locator;
+use tessera_core::memory_budget::{Grant, Purpose};
 use tessera_mongo_language::error::{Code, Error};
+use tessera_mongo_language::size::document_footprint;
 use tessera_mongo_language::sort::SortKey;
 
 use crate::batch::{Batch, encode};
@@ -38,10 +40,15 @@ const MAX_PAGE: usize = 1_000;
 const ROW_STEPS: usize = 4;
 /// How many bytes of a stored document are read in a step.
 const BYTES_IN_STEP: usize = 64;
-/// The most bytes that a query may sort if it may not go to disk.
+/// The most bytes that a query may sort without `allowDiskUse`.
 const SORT_BYTES: usize = 100 * 1024 * 1024;
-/// The most bytes that a query may sort at all.
+/// The most bytes that a query may sort with `allowDiskUse`; in memory too, nothing is spilled.
 const SORT_BYTES_WITH_DISK: usize = 1024 * 1024 * 1024;
+
+/// What a row takes beside its document: its place, its key, and what it sorts by.
+const ROW_BYTES: usize = 512;
+/// So much of what a query keeps needs no grant.
+const GUARANTEED: u32 = 4 << 10;
 
 /// One answer, before its projection.
 #[derive(Clone, Debug)]
@@ -67,6 +74,36 @@ impl Row {
     fn bytes(&self) -> usize {
         self.item.as_ref().map_or(64, |item| item.body.len())
     }
+
+    /// What it takes in memory.
+    pub(crate) fn footprint(&self) -> usize {
+        let item = self.item.as_ref().map_or(0, |item| item.body.len());
+        ROW_BYTES + item + self.document.as_ref().map_or(0, document_footprint)
+    }
+
+    /// The same in memory of its own, and not in that of the page that it was read with.
+    fn apart(mut self) -> Self {
+        if let Some(item) = &mut self.item {
+            item.body = Bytes::copy_from_slice(&item.body);
+        }
+        self
+    }
+}
+
+/// What rows take. A copy of rows shares their bytes and takes nothing.
+#[derive(Debug)]
+struct Taken(Grant);
+
+impl Taken {
+    fn nothing() -> Self {
+        Self(Grant::new(Purpose::Cursors, GUARANTEED))
+    }
+}
+
+impl Clone for Taken {
+    fn clone(&self) -> Self {
+        Self::nothing()
+    }
 }
 
 /// A query that is being answered.
@@ -83,6 +120,8 @@ pub(crate) struct Execution {
     left: Option<u64>,
     page: usize,
     last: Option<Locator>,
+    /// What `ready` takes.
+    kept: Taken,
 }
 
 impl Execution {
@@ -98,6 +137,7 @@ impl Execution {
             is_complete: false,
             page: 0,
             last: None,
+            kept: Taken::nothing(),
         }
     }
 
@@ -138,6 +178,11 @@ impl Execution {
         }
     }
 
+    /// Whether the next answer is at hand already.
+    fn has_ready(&self) -> bool {
+        !self.ready.is_empty()
+    }
+
     /// Whether all answers that were asked for are given.
     pub(crate) fn is_limited(&self) -> bool {
         self.left == Some(0)
@@ -172,6 +217,11 @@ impl Execution {
         // Pages grow while a filter lets little through.
         self.page = self.page.saturating_mul(2).max(still).clamp(1, MAX_PAGE);
         let found = self.scanner.page(transaction, container, self.page).await?;
+        // What is kept of a page keeps all of it.
+        let bytes = found.iter().map(Found::bytes).sum();
+        self.kept.0.shrink(0);
+        let covered = self.kept.0.cover(transaction.memory(), bytes);
+        covered.map_err(Interruption::Memory)?;
         for found in found {
             if let Found::Item(item) = &found {
                 self.last = Some(item.locator.clone());
@@ -202,6 +252,7 @@ impl Execution {
             .map(|limit| clamp(limit.saturating_add(query.skip)));
         let mut rows: Vec<(SortKey, Row)> = Vec::new();
         let mut bytes = 0usize;
+        let mut granted = Grant::new(Purpose::Sorts, GUARANTEED);
         while !self.scanner.is_done() {
             for found in self.scanner.page(transaction, container, MAX_PAGE).await? {
                 let Some(row) = examine(&query, found)? else {
@@ -213,29 +264,49 @@ impl Execution {
                     (None, None) => continue,
                 };
                 let key = pattern.key(&document)?;
-                bytes += row.bytes();
-                rows.push((key, row));
+                bytes += row.footprint();
+                rows.push((key, row.apart()));
                 deadline::pause().await;
             }
             if kept.is_some_and(|kept| rows.len() >= kept.saturating_mul(2).max(MAX_PAGE)) {
                 deadline::sort_by(&mut rows, |a, b| pattern.compare_keys(&a.0, &b.0))?;
                 rows.truncate(kept.unwrap_or(usize::MAX));
-                bytes = rows.iter().map(|(_, row)| row.bytes()).sum();
+                bytes = rows.iter().map(|(_, row)| row.footprint()).sum();
             }
             check_sort_bytes(&query, bytes)?;
+            let covered = granted.cover(transaction.memory(), bytes);
+            covered.map_err(|refused| sort_exceeds(&refused.to_string()))?;
         }
         deadline::sort_by(&mut rows, |a, b| pattern.compare_keys(&a.0, &b.0))?;
         self.ready = rows.into_iter().map(|(_, row)| row).collect();
+        self.kept = Taken(granted);
         self.is_complete = true;
         Ok(())
     }
 
+    /// Whether answers are given as they are stored.
+    fn is_plain(&self) -> bool {
+        let query = &self.query;
+        query.projection.is_none() && !query.show_record_id && !query.return_key
+    }
+
+    /// Makes room for this answer and those that were found with it, if it is known how long they
+    /// will be.
+    fn announce(&self, next: &Row, batch: &mut Batch, most: usize) {
+        if self.is_plain() {
+            let ready = self.ready.iter().take(most.saturating_sub(1));
+            let documents = 1 + ready.len();
+            batch.expect(
+                documents,
+                next.bytes() + ready.map(Row::bytes).sum::<usize>(),
+            );
+        }
+    }
+
     /// The bytes of an answer in the form that was asked for.
     pub(crate) fn finish(&self, row: Row) -> Result<Bytes> {
-        let query = &self.query;
-        let plain = query.projection.is_none() && !query.show_record_id && !query.return_key;
         match row.item {
-            Some(item) if plain => Ok(item.body),
+            Some(item) if self.is_plain() => Ok(item.body),
             _ => Ok(encode(&self.finish_document(row)?)?.into()),
         }
     }
@@ -322,7 +393,8 @@ pub(crate) fn decode(body: &[u8]) -> Result<Document> {
     Ok(Document::from_reader(body).map_err(|_| damaged())?)
 }
 
-fn damaged() -> Error {
+/// The error for a stored document that cannot be read.
+pub(crate) fn damaged() -> Error {
     Error::new(Code::INTERNAL_ERROR, "a stored document is damaged")
 }
 
@@ -335,15 +407,18 @@ fn check_sort_bytes(query: &Query, bytes: usize) -> Result<()> {
     if bytes <= most {
         return Ok(());
     }
+    Err(sort_exceeds(&format!("a sort may take {most} bytes")).into())
+}
+
+fn sort_exceeds(why: &str) -> Error {
     let message = format!(
-        "Executor error during find command: Sort exceeded memory limit of {most} bytes, but did \
-         not opt in to external sorting."
+        "Executor error during find command: Sort exceeded memory limit, but did not opt in to \
+         external sorting: {why}"
     );
-    Err(Error::new(
+    Error::new(
         Code::QUERY_EXCEEDED_MEMORY_LIMIT_NO_DISK_USE_ALLOWED,
         message,
     )
-    .into())
 }
 
 fn clamp(number: u64) -> usize {
@@ -377,15 +452,19 @@ impl Rows for FindRows {
                     Some(held_back) => held_back,
                     None => {
                         let wanted = max - batch.len();
+                        let had_some = self.execution.has_ready();
                         let next = self.execution.next(transaction, &container, wanted).await?;
                         let Some(row) = next else {
                             return Ok(true);
                         };
+                        if !had_some {
+                            self.execution.announce(&row, batch, wanted);
+                        }
                         self.execution.finish(row)?
                     }
                 };
                 deadline::pause().await;
-                if !batch.has_room(next.len()) {
+                if !batch.has_room(next.len())? {
                     self.held_back = Some(next);
                     return Ok(false);
                 }

@@ -12,6 +12,7 @@ use tessera_core::engine::BoxFuture;
 use tessera_core::item::Item;
 use tessera_core::locator::Locator;
 use tessera_core::reading::{IndexHit, IndexSpan, PageRequest, Span};
+use tessera_mongo_language::size::document_footprint;
 
 use crate::collection::Collection;
 use crate::failure::Result;
@@ -36,6 +37,17 @@ pub(crate) enum Found {
     Item(Item),
     /// The fields of a document that its index entry holds.
     Covered(Document),
+}
+
+impl Found {
+    /// What it takes in memory, about.
+    pub(crate) fn bytes(&self) -> usize {
+        const EACH: usize = 256;
+        EACH + match self {
+            Self::Item(item) => item.body.len(),
+            Self::Covered(document) => document_footprint(document),
+        }
+    }
 }
 
 /// Goes through the documents of an access.

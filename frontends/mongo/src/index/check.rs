@@ -201,6 +201,10 @@ fn check_special(spec: &IndexSpec, asked: &Document) -> Result<()> {
         let message = "Currently hashed indexes cannot guarantee uniqueness. Use a regular index.";
         return Err(Error::new(Code(16_764), message));
     }
+    // What is hashed is in no order of time.
+    if hashed == 1 && spec.expire_after_seconds.is_some() {
+        return Err(cannot_create("hashed indexes do not support TTL"));
+    }
     if asked.contains_key("weights") {
         return Err(cannot_create("weights are for text indexes only"));
     }
@@ -442,6 +446,15 @@ mod tests {
             ),
             (doc! { "key": { "_id": -1 }, "name": "a" }, 2),
             (doc! { "key": { "a": 1 }, "name": "_id_" }, 2),
+        ];
+        for (asked, expected) in rows {
+            check_code(asked, expected);
+        }
+    }
+
+    #[test]
+    fn options_that_do_not_go_together_get_their_codes() {
+        let rows = [
             (
                 doc! { "key": { "a": "hashed" }, "name": "a", "unique": true },
                 16_764,
@@ -452,6 +465,18 @@ mod tests {
             ),
             (
                 doc! { "key": { "a": 1, "b": 1 }, "name": "a", "expireAfterSeconds": 1 },
+                67,
+            ),
+            (
+                doc! { "key": { "a": "hashed" }, "name": "a", "expireAfterSeconds": 1 },
+                67,
+            ),
+            (
+                doc! { "key": { "_id": "hashed" }, "name": "a", "expireAfterSeconds": 0 },
+                67,
+            ),
+            (
+                doc! { "key": { "$**": 1 }, "name": "a", "expireAfterSeconds": 1 },
                 67,
             ),
             (

@@ -27,33 +27,33 @@ pub(crate) const COMMANDS: &[Command] = &[
     .admin_only(),
     Command::new(
         "getShardMap",
-        "Tells which shard is where.",
+        "Returns the map of shards.",
         Access::Cluster(&[Action::GetShardMap]),
         |service, _, _| Box::pin(shard_map(service)),
     )
     .admin_only(),
     Command::new(
         "getShardVersion",
-        "Tells the version of a collection's chunks.",
+        "Returns the version of a collection's chunks.",
         Access::Decide(|request| needs(request, Action::GetShardVersion)),
         |service, _, request| Box::pin(shard_version(service, request)),
     ),
     Command::new(
         "flushRouterConfig",
-        "Forgets what is cached of the cluster, which is never out of date.",
+        "Does nothing: routing information is never out of date.",
         Access::Cluster(&[Action::FlushRouterConfig]),
         |_, _, _| Box::pin(async { Ok(doc! { "flushed": true }.into()) }),
     ),
     Command::new(
         "balancerStatus",
-        "Tells what the balancer does.",
+        "Returns the state of the balancer.",
         Access::Decide(|_| Ok(vec![on_settings(Action::Find)])),
         |service, _, _| Box::pin(balancer_status(service)),
     )
     .admin_only(),
     Command::new(
         "balancerStart",
-        "Lets the balancer work.",
+        "Starts the balancer.",
         Access::Decide(|_| Ok(vec![on_settings(Action::Update)])),
         |service, _, _| Box::pin(set_balancer(service, "full")),
     )
@@ -67,24 +67,24 @@ pub(crate) const COMMANDS: &[Command] = &[
     .admin_only(),
     Command::new(
         "balancerCollectionStatus",
-        "Tells whether the chunks of a collection are balanced.",
+        "Returns whether a collection is balanced.",
         Access::Decide(|request| needs(request, Action::EnableSharding)),
         |service, _, request| Box::pin(balancer_collection_status(service, request)),
     )
     .admin_only(),
     managed(
         "addShard",
-        "Adds a shard, which the server does by itself.",
+        "Not supported: the server manages shards.",
         Access::Cluster(&[Action::AddShard]),
     ),
     managed(
         "removeShard",
-        "Removes a shard, which the server does by itself.",
+        "Not supported: the server manages shards.",
         Access::Cluster(&[Action::RemoveShard]),
     ),
     managed(
         "movePrimary",
-        "Moves what is not sharded, which has one place alone.",
+        "Not supported: unsharded collections have one place.",
         Access::Decide(|request| {
             let database = request.argument().as_str().unwrap_or_default();
             Ok(vec![Need::on_database(Action::MoveChunk, database)])
@@ -92,27 +92,27 @@ pub(crate) const COMMANDS: &[Command] = &[
     ),
     managed(
         "moveChunk",
-        "Moves a chunk, which has one place alone.",
+        "Not supported: the server places chunks.",
         Access::Decide(|request| needs(request, Action::MoveChunk)),
     ),
     managed(
         "moveRange",
-        "Moves a range, which has one place alone.",
+        "Not supported: the server places ranges.",
         Access::Decide(|request| needs(request, Action::MoveChunk)),
     ),
     managed(
         "addShardToZone",
-        "Adds a shard to a zone, of which there are none.",
+        "Not supported: there are no zones.",
         Access::Judge(may_zone),
     ),
     managed(
         "removeShardFromZone",
-        "Removes a shard from a zone, of which there are none.",
+        "Not supported: there are no zones.",
         Access::Judge(may_zone),
     ),
     managed(
         "updateZoneKeyRange",
-        "Gives a range to a zone, of which there are none.",
+        "Not supported: there are no zones.",
         Access::Judge(may_zone),
     ),
 ];

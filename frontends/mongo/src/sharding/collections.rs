@@ -27,7 +27,7 @@ const MAX_PARTITIONS: i64 = 1_024;
 pub(crate) const COMMANDS: &[Command] = &[
     Command::new(
         "enableSharding",
-        "Allows the collections of a database to be sharded, which they always are.",
+        "Enables sharding of a database; it is always enabled.",
         Access::Decide(|request| {
             let database = request.argument().as_str().unwrap_or_default();
             Ok(vec![Need::on_database(Action::EnableSharding, database)])
@@ -38,7 +38,7 @@ pub(crate) const COMMANDS: &[Command] = &[
     .writes(),
     Command::new(
         "shardCollection",
-        "Places the documents of a collection by the hash of a key.",
+        "Shards a collection by the hash of a key.",
         Access::Decide(|request| needs(request, Action::EnableSharding)),
         |service, _, request| Box::pin(shard_collection(service, request)),
     )
@@ -46,21 +46,21 @@ pub(crate) const COMMANDS: &[Command] = &[
     .writes(),
     Command::new(
         "reshardCollection",
-        "Places the documents of a sharded collection by another key, while work goes on.",
+        "Changes the shard key of a collection online.",
         Access::Decide(|request| needs(request, Action::ReshardCollection)),
         |service, _, request| Box::pin(reshard_collection(service, request)),
     )
     .writes(),
     Command::new(
         "refineCollectionShardKey",
-        "Adds fields to the key of a sharded collection.",
+        "Adds fields to the shard key of a collection.",
         Access::Decide(|request| needs(request, Action::RefineCollectionShardKey)),
         |service, _, request| Box::pin(refine_shard_key(service, request)),
     )
     .writes(),
     Command::new(
         "unshardCollection",
-        "Keeps the documents of a sharded collection together again.",
+        "Turns a sharded collection into an unsharded one.",
         Access::Decide(|request| needs(request, Action::UnshardCollection)),
         |service, _, request| Box::pin(unshard_collection(service, request)),
     )
@@ -74,7 +74,7 @@ pub(crate) const COMMANDS: &[Command] = &[
     .writes(),
     Command::new(
         "abortReshardCollection",
-        "Gives a resharding under way up.",
+        "Aborts a running resharding.",
         Access::Decide(|request| needs(request, Action::ReshardCollection)),
         |service, _, request| Box::pin(abort_reshard(service, request)),
     )
@@ -82,14 +82,14 @@ pub(crate) const COMMANDS: &[Command] = &[
     .writes(),
     Command::new(
         "commitReshardCollection",
-        "Asks a resharding under way to end soon, which it does by itself.",
+        "Commits a running resharding; the server does so by itself.",
         Access::Decide(|request| needs(request, Action::ReshardCollection)),
         |service, _, request| Box::pin(commit_reshard(service, request)),
     )
     .writes(),
     Command::new(
         "cleanupReshardCollection",
-        "Removes what a failed resharding left, which is nothing.",
+        "Cleans up after a failed resharding; nothing is left by one.",
         Access::Decide(|request| needs(request, Action::ReshardCollection)),
         |service, _, request| Box::pin(cleanup_reshard(service, request)),
     )

@@ -20,7 +20,7 @@ use crate::sharding::check_unique_index;
 
 pub(crate) const COMMANDS: &[Command] = &[Command::new(
     "checkMetadataConsistency",
-    "Tells whether what is stored of collections fits together.",
+    "Checks the metadata of collections.",
     Access::Decide(needs),
     |service, _, request| Box::pin(check(service, request)),
 )];

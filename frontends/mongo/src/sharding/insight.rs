@@ -20,7 +20,7 @@ use crate::service::Service;
 
 pub(crate) const COMMANDS: &[Command] = &[Command::new(
     "partitionInsight",
-    "Shows the physical partitions of a collection, and its keys that cost or hold most.",
+    "Returns physical partitions of a collection, its hottest and its largest keys.",
     Access::Cluster(&[Action::ShardingState]),
     |service, _, request| Box::pin(partition_insight(service, request)),
 )

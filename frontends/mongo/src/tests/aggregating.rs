@@ -107,3 +107,80 @@ async fn bulk_writes_count_what_they_did() {
     let numbers = numbers.map(|name| reply.get_i32(name).unwrap());
     assert_eq!(numbers, [2, 1, 1, 1, 1], "{reply}");
 }
+
+/// While a collection is replaced, whoever reads it finds the old documents or the new ones.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_collection_that_is_replaced_is_never_missing() {
+    let mut client = Client::new().await;
+    let fill = |round: i32| (0..5).map(move |id| doc! { "_id": id, "round": round });
+    client.insert("db", "a", fill(0).collect()).await;
+    let copy = |from: &str| {
+        doc! {
+            "aggregate": from, "pipeline": [{ "$out": "shown" }], "cursor": {},
+        }
+    };
+    client.run("db", copy("a")).await;
+    let mut reader = client.another();
+    let (stop, stopped) = tokio::sync::watch::channel(false);
+    let reading = tokio::spawn(async move {
+        let mut reads = 0;
+        while !*stopped.borrow() {
+            let found = reader.find("db", "shown", doc! {}).await;
+            assert_eq!(found.len(), 5, "{found:?}");
+            let round = found[0].get_i32("round").unwrap();
+            assert!(
+                found
+                    .iter()
+                    .all(|it| it.get_i32("round").ok() == Some(round))
+            );
+            reads += 1;
+        }
+        reads
+    });
+    for round in 1..=20 {
+        let name = format!("r{round}");
+        client.insert("db", &name, fill(round).collect()).await;
+        match round % 3 {
+            0 => {
+                let rename = doc! {
+                    "renameCollection": format!("db.{name}"), "to": "db.shown", "dropTarget": true,
+                };
+                client.run("admin", rename).await;
+            }
+            1 => {
+                client.run("db", copy(&name)).await;
+            }
+            _ => {
+                client.run("db", copy(&name)).await;
+                let convert = doc! { "convertToCapped": "shown", "size": 1 << 20 };
+                client.run("db", convert).await;
+                // What is capped cannot be replaced by $out, and stays.
+                assert_eq!(client.code("db", copy("a")).await, 17_152);
+                let rename = doc! {
+                    "renameCollection": "db.a", "to": "db.shown", "dropTarget": true,
+                };
+                client.run("admin", rename).await;
+                client.insert("db", "a", fill(round).collect()).await;
+            }
+        }
+    }
+    stop.send(true).unwrap();
+    assert!(reading.await.unwrap() > 0);
+    // A failure amid the documents leaves what was there, and nothing beside it.
+    let before = client.find("db", "shown", doc! {}).await;
+    let fails = doc! {
+        "aggregate": "a",
+        "pipeline": [
+            { "$set": { "x": { "$divide": [1, { "$subtract": ["$_id", 3] }] } } },
+            { "$out": "shown" },
+        ],
+        "cursor": {},
+    };
+    assert_ne!(client.code("db", fails).await, 0);
+    assert_eq!(client.find("db", "shown", doc! {}).await, before);
+    let names = client
+        .batch("db", doc! { "listCollections": 1, "nameOnly": true })
+        .await;
+    let is_left = |it: &Document| it.get_str("name").unwrap().starts_with("tmp.");
+    assert!(!names.iter().any(is_left), "{names:?}");
+}

@@ -80,7 +80,10 @@ async fn listed(client: &mut Client) -> Vec<Vec<u8>> {
     }
     for (command, list) in [("usersInfo", "users"), ("rolesInfo", "roles")] {
         let reply = client
-            .run("db", doc! { command: 1, "showPrivileges": true })
+            .run(
+                "db",
+                doc! { command: 1, "showPrivileges": true, "showAuthenticationRestrictions": true },
+            )
             .await;
         let shown = reply.get(list).unwrap().clone();
         all.push(bytes(&doc! { list: shown }));
@@ -120,6 +123,14 @@ async fn accepted_definitions_are_there_when_the_store_is_opened_again() {
             accepted(&mut client, change).await;
             accepted(&mut client, made_up.user()).await;
             accepted(&mut client, made_up.role()).await;
+            if made_up.below(4) == 0 {
+                let key = made_up.shard_key();
+                let place = format!("db.{name}");
+                let shard = doc! { "shardCollection": place, "key": key };
+                if shard.to_vec().is_ok_and(|bytes| check(&bytes).is_ok()) {
+                    client.code("admin", shard).await;
+                }
+            }
         }
         let before = listed(&mut client).await;
         let mut again = Client::on(engine).await;

@@ -388,8 +388,40 @@ impl MadeUp {
         let name = self.name();
         let mut data = doc! { "x": self.value(5) };
         data.insert(self.name(), self.value(3));
-        doc! { "createUser": name, "pwd": "secret", "roles": ["read"], "customData": data,
-        "mechanisms": ["SCRAM-SHA-1"] }
+        let mut user = doc! { "createUser": name, "pwd": "secret", "roles": ["read"],
+        "customData": data, "mechanisms": ["SCRAM-SHA-1"] };
+        self.restrict(&mut user);
+        user
+    }
+
+    /// Where a user or a role may be used from.
+    fn restrict(&mut self, whom: &mut Document) {
+        const RANGES: &[&str] = &["127.0.0.1", "10.0.0.0/8", "::/0", "2001:db8::1", "nowhere"];
+        if self.is(60) {
+            return;
+        }
+        let each = (0..self.below(3)).map(|_| {
+            let mut restriction = Document::new();
+            for name in ["clientSource", "serverAddress"] {
+                if self.is(60) {
+                    let ranges = vec![Bson::from(self.one(RANGES)), Bson::from("::1")];
+                    restriction.insert(name, ranges);
+                }
+            }
+            Bson::from(restriction)
+        });
+        whom.insert("authenticationRestrictions", each.collect::<Vec<_>>());
+    }
+
+    /// Where a collection's documents lie.
+    pub(super) fn shard_key(&mut self) -> Document {
+        let field = self.field();
+        match self.below(4) {
+            0 => doc! { field: 1 },
+            1 => doc! { field: "hashed", "_id": 1 },
+            2 => doc! { "a": "hashed", "b": -1 },
+            _ => doc! { field: "hashed" },
+        }
     }
 
     pub(super) fn role(&mut self) -> Document {
@@ -405,6 +437,9 @@ impl MadeUp {
             "serverStatus",
         ]))];
         let privilege = doc! { "resource": resource, "actions": actions };
-        doc! { "createRole": self.name(), "privileges": [privilege], "roles": ["read"] }
+        let mut role =
+            doc! { "createRole": self.name(), "privileges": [privilege], "roles": ["read"] };
+        self.restrict(&mut role);
+        role
     }
 }

@@ -1,10 +1,13 @@
 //! What commands on data do, one file for each family.
 
 mod aggregating;
+mod change_streams;
 mod checking;
 mod definitions;
+mod depths;
 mod made_up;
 mod planning;
 mod reading;
 mod schema;
+mod without_effect;
 mod writing;

@@ -71,6 +71,14 @@ pub(crate) fn allows(command: &str) -> bool {
     !NEVER.contains(&command)
 }
 
+/// How long a packet says that it is when it is expanded; none of bytes that are no such packet.
+pub(crate) fn expanded_length(packet: &[u8]) -> Option<usize> {
+    let mut input = packet.get(HEADER_BYTES..)?;
+    let _original = take_i32(&mut input)?;
+    let size = usize::try_from(take_i32(&mut input)?).ok()?;
+    size.checked_add(HEADER_BYTES)
+}
+
 /// Expands a whole packet, header included, into the packet that it stands for.
 pub(crate) fn expand(packet: &[u8]) -> Result<(Compressor, Vec<u8>), Malformed> {
     let header = packet

@@ -135,6 +135,7 @@ pub(crate) fn elements(document: &RawDocument) -> Elements<'_> {
     Elements {
         document,
         rest: bytes.get(4..bytes.len() - 1).unwrap_or_default(),
+        position: 0,
     }
 }
 
@@ -155,6 +156,7 @@ pub(crate) fn elements_among<'a>(
             }
             skip_value(*kind, &mut rest)?;
             all.rest = rest;
+            all.position += 1;
         }
     })
 }
@@ -178,6 +180,8 @@ fn skip_value(kind: u8, input: &mut &[u8]) -> Option<()> {
 pub(crate) struct Elements<'a> {
     document: &'a RawDocument,
     rest: &'a [u8],
+    /// How many fields stand before the rest.
+    position: usize,
 }
 
 impl<'a> Iterator for Elements<'a> {
@@ -186,13 +190,17 @@ impl<'a> Iterator for Elements<'a> {
     fn next(&mut self) -> Option<Self::Item> {
         let (kind, rest) = self.rest.split_first()?;
         self.rest = rest;
+        let position = self.position;
+        self.position += 1;
         let key = take_cstring(&mut self.rest)?;
         let value = match usual_value(*kind, &mut self.rest) {
             Some(value) => value,
             None => {
                 // It was checked, so that this only finds where it ends.
                 check_value(*kind, &mut self.rest, 1).ok()?;
-                self.document.get(key).ok()??
+                // Not by its name, which another field may have too.
+                let own = self.document.iter_elements().nth(position)?;
+                own.ok()?.value().ok()?
             }
         };
         Some((key, value))
@@ -229,6 +237,29 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+
+    /// Fields of one name each have their own value, of whatever type.
+    #[test]
+    fn fields_of_one_name_are_told_apart() {
+        let types = bson::Document::from_reader(every_type().as_slice()).unwrap();
+        let mut raw = bson::RawDocumentBuf::new();
+        let mut expected = Vec::new();
+        for (_, value) in types {
+            raw.append(
+                bson::raw::cstr!("a"),
+                bson::RawBson::try_from(value.clone()).unwrap(),
+            );
+            expected.push(value);
+        }
+        let found = elements(&raw).map(|(name, value)| {
+            assert_eq!(name, "a");
+            Bson::try_from(value).unwrap()
+        });
+        assert_eq!(found.collect::<Vec<_>>(), expected);
+        let names = ["a".to_owned()];
+        let found = elements_among(&raw, &names).map(|(_, value)| Bson::try_from(value).unwrap());
+        assert_eq!(found.collect::<Vec<_>>(), expected);
+    }
 
     fn every_type() -> Vec<u8> {
         let binary = |subtype| {

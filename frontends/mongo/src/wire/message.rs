@@ -50,9 +50,7 @@ pub(crate) fn decode(packet: &[u8]) -> Result<Message<'_>, Malformed> {
     let flags = flags(packet).ok_or(CUT_OFF)?;
     let bits = take_i32(&mut input).ok_or(CUT_OFF)?.cast_unsigned();
     if bits & REQUIRED & !(CHECKSUM_PRESENT | MORE_TO_COME) != 0 {
-        return Err(Malformed::protocol(
-            "a message has a flag that nobody knows",
-        ));
+        return Err(Malformed::protocol("a message has an unknown flag"));
     }
     if flags.checksum {
         input = verified(packet, input)?;

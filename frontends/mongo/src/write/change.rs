@@ -141,13 +141,13 @@ impl Change {
             }
             Kind::Update { update, .. } => {
                 let applied = update.apply(before.clone(), position, false)?;
-                let after = applied.document;
+                let (after, manner) = (applied.document, applied.manner);
                 if applied.modified {
                     if let (Some(key), false) = (&target.collection.shard_key, target.may_move) {
                         check_unmoved(key, &before, &after)?;
                     }
                     let old = (&item, &before);
-                    let new = (&after, self.bypass_validation);
+                    let new = (&after, &manner, self.bypass_validation);
                     let stored = store::replace(data, transaction, target, old, new).await?;
                     changed.modified += 1;
                     if self.multi {

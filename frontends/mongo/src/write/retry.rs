@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use bson::{Bson, Document, doc};
+use bson::{Bson, Document, RawBsonRef, RawDocument, doc};
 use tessera_core::container::Container;
 use tessera_core::definition::NewContainer;
 use tessera_core::item::{Item, NewItem};
@@ -15,7 +15,7 @@ use tessera_core::{Error as CoreError, Transaction};
 use tessera_mongo_language::error::{Code, Error};
 
 use crate::data::Data;
-use crate::execute::decode;
+use crate::execute::{damaged, decode};
 use crate::failure::{Failure, Result};
 use crate::logical::SessionKey;
 use crate::request::Request;
@@ -79,12 +79,13 @@ impl Record {
             .await?;
         let (mut done, mut ended) = (BTreeMap::new(), None);
         if let Some(item) = &stored {
-            let record = decode(&item.body)?;
-            let number = record.get_i64("n").unwrap_or(i64::MIN);
+            let number = number_of(&item.body)?;
             if number > numbered.number {
                 return Err(too_old(numbered.number, number).into());
             }
+            // Mostly it is of the command before, of which nothing more is asked.
             if number == numbered.number {
+                let record = decode(&item.body)?;
                 done = statements(&record);
                 let committed = record.get_bool("c").ok();
                 ended = committed.map(|yes| {
@@ -203,6 +204,15 @@ pub(crate) async fn flush(data: &Data) -> Result<()> {
         })
     });
     written.await.map(|_| ())
+}
+
+/// The number of the command that a record is of.
+fn number_of(record: &[u8]) -> Result<i64> {
+    let record = RawDocument::from_bytes(record).map_err(|_| damaged())?;
+    match record.get("n").map_err(|_| damaged())? {
+        Some(RawBsonRef::Int64(number)) => Ok(number),
+        _ => Ok(i64::MIN),
+    }
 }
 
 fn statements(record: &Document) -> BTreeMap<i32, Document> {

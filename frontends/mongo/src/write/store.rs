@@ -3,11 +3,14 @@
 
 use bson::{Document, RawDocument};
 use tessera_core::Transaction;
+use tessera_core::feed::writing::ChangeHint;
 use tessera_core::item::{Item, NewItem};
 use tessera_core::locator::Locator;
 use tessera_core::reading::{PageRequest, Span};
 use tessera_mongo_language::error::{Code, Error};
+use tessera_mongo_language::update::Manner;
 
+use crate::change_stream::payload;
 use crate::data::Data;
 use crate::execute::decode;
 use crate::failure::{Failure, Result};
@@ -67,7 +70,7 @@ pub(crate) async fn replace(
     transaction: &mut Transaction,
     target: &Target,
     (old, before): (&Item, &Document),
-    (after, bypass_validation): (&Document, bool),
+    (after, manner, bypass_validation): (&Document, &Manner, bool),
 ) -> Result<Item> {
     let collection = &target.collection;
     if !bypass_validation {
@@ -83,6 +86,12 @@ pub(crate) async fn replace(
         if collection.prepares_unique() {
             let own = (&locator, Some(before));
             prepared::check(transaction, target, own, after).await?;
+        }
+        if target.container.definition.feed.is_some() {
+            let documents = (before, after);
+            if let Some(changed) = payload::of_update(collection, manner, documents, body)? {
+                transaction.hint_change(ChangeHint::Update(Some(changed)));
+            }
         }
         let item = NewItem::new(locator, new.body.clone());
         let replaced = transaction.replace(&target.container, old, item).await;
@@ -130,6 +139,10 @@ async fn make_room(transaction: &mut Transaction, target: &Target, newest: &Item
             }
             items -= 1;
             size -= signed(oldest.body.len());
+            // The insert that makes room is what change streams tell.
+            if target.container.definition.feed.is_some() {
+                transaction.hint_change(ChangeHint::Silent);
+            }
             transaction.remove(&target.container, &oldest).await?;
         }
         if items == before {

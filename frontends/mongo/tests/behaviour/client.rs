@@ -110,6 +110,7 @@ impl Service {
             peer,
             id,
             tls: false,
+            listeners: Arc::default(),
             shutdown: Shutdown::new(self.stop.subscribe()),
         };
         let mongo = Arc::clone(&self.mongo);

@@ -323,36 +323,3 @@ async fn computations_end_with_the_server() {
     let ended = tokio::time::timeout(Duration::from_secs(10), hostile).await;
     assert_eq!(ended.unwrap().unwrap().get_i32("code").unwrap(), 11_600);
 }
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn values_are_bounded_by_the_memory_they_take() {
-    let (service, _) = filled().await;
-    let four = |name: &str| Bson::Array(vec![Bson::from(name); 4]);
-    let grown =
-        [("c", "$$b"), ("b", "$$a")]
-            .into_iter()
-            .fold(four("$$c"), |inner, (name, from)| {
-                Bson::Document(doc! { "$let": { "vars": { name: four(from) }, "in": inner } })
-            });
-    let grown = doc! { "$let": { "vars": { "a": range(100_000) }, "in": grown } };
-    let doubled = |body: Document| {
-        doc! { "$reduce": { "input": range(60), "initialValue": range(100), "in": body } }
-    };
-    for expression in [
-        grown,
-        doubled(doc! { "a": "$$value", "b": "$$value" }),
-        doubled(doc! { "$concatArrays": ["$$value", "$$value"] }),
-        doc! { "$map": { "input": range(1_000), "in": range(100_000) } },
-        doc! { "$zip": { "inputs": vec![range(300_000); 20] } },
-    ] {
-        let began = Instant::now();
-        let command = project("one", expression.clone());
-        let reply = service.connect().run("test", command).await;
-        assert_eq!(
-            reply.get_i32("code").ok(),
-            Some(146),
-            "{expression}: {reply}"
-        );
-        assert!(began.elapsed() < Duration::from_secs(30));
-    }
-}

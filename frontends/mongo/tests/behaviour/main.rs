@@ -8,6 +8,7 @@ mod failing;
 mod freezing;
 mod indexes;
 mod login;
+mod memory;
 mod operations;
 mod privileges;
 mod seeds;

@@ -69,7 +69,7 @@ impl Accounts {
             let name = &account.name;
             if account.is_public {
                 return Some(format!(
-                    "the account '{name}' has the key of the emulators, which everybody knows"
+                    "the account '{name}' has the public key of the storage emulators"
                 ));
             }
             let short = account.shortest_key < KEY_BYTES_MIN;

@@ -1,4 +1,4 @@
-//! Who may do what: shared keys, shared access signatures, bearer tokens.
+//! Authentication and authorization: shared keys, shared access signatures, bearer tokens.
 //!
 //! In two steps, for a stored access policy has to be fetched in between: [`authenticate`] checks
 //! who made the request, and [`Claim::grant`] says what it may do.

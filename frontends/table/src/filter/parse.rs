@@ -17,7 +17,6 @@ use nom::Parser;
 use nom::bytes::complete::take_while;
 use nom::character::complete::satisfy;
 use nom::combinator::{map, recognize, verify};
-use nom::multi::separated_list1;
 use nom::sequence::preceded;
 
 use super::expression::{Comparator, Comparison, Expression};
@@ -46,50 +45,123 @@ pub(crate) fn parse(text: &str) -> Result<Option<Expression>> {
     }
 }
 
+/// What is open around a condition: the whole filter, or a parenthesis.
+#[derive(Default)]
+struct Group {
+    /// Parts joined by `or` that are complete.
+    any: Vec<Expression>,
+    /// Parts joined by `and`, the last of which were read last.
+    all: Vec<Expression>,
+    /// How many `not` stand before it.
+    negations: usize,
+}
+
+impl Group {
+    fn end_conjunction(&mut self) {
+        let all = std::mem::take(&mut self.all);
+        self.any.push(Expression::all(all));
+    }
+
+    fn end(mut self) -> Expression {
+        self.end_conjunction();
+        negated(Expression::any(self.any), self.negations)
+    }
+}
+
+fn negated(expression: Expression, times: usize) -> Expression {
+    (0..times).fold(expression, |inner, _| Expression::Not(Box::new(inner)))
+}
+
+/// Reads a whole filter. What is nested lies on a stack of its own, so that no nesting exhausts a
+/// thread's.
 fn whole(text: &str) -> Parsed<'_, Expression> {
-    let (rest, expression) = disjunction(text, DEPTH_LIMIT)?;
-    let (rest, _) = space(rest)?;
-    if rest.is_empty() {
-        return Ok((rest, expression));
+    let mut outer: Vec<Group> = Vec::new();
+    let mut group = Group::default();
+    let mut depth = 0;
+    let mut rest = text;
+    loop {
+        let (after, opened) = prefix(rest, &mut depth)?;
+        rest = after;
+        if let Opened::Parenthesis { negations } = opened {
+            let inner = Group {
+                negations,
+                ..Group::default()
+            };
+            outer.push(std::mem::replace(&mut group, inner));
+            continue;
+        }
+        let (after, condition) = comparison(rest)?;
+        rest = after;
+        group.all.push(negated(condition, opened.negations()));
+        depth -= opened.negations();
+        // Whatever ends here is a condition of what is around it.
+        loop {
+            if let Ok((after, _)) = word_is("and").parse(rest) {
+                rest = after;
+                break;
+            }
+            if let Ok((after, _)) = word_is("or").parse(rest) {
+                rest = after;
+                group.end_conjunction();
+                break;
+            }
+            (rest, _) = space(rest)?;
+            let Some(around) = outer.pop() else {
+                if rest.is_empty() {
+                    return Ok((rest, group.end()));
+                }
+                return unexpected(rest, "`and`, `or` or the end is expected");
+            };
+            let Some(after) = rest.strip_prefix(')') else {
+                return unexpected(rest, "`and`, `or` or `)` is expected");
+            };
+            rest = after;
+            let ended = std::mem::replace(&mut group, around);
+            depth -= ended.negations + 1;
+            group.all.push(ended.end());
+        }
     }
-    unexpected(rest, "`and`, `or` or the end is expected")
 }
 
-/// `depth` is the nesting that is left.
-fn disjunction(input: &str, depth: usize) -> Parsed<'_, Expression> {
-    let part = |input| conjunction(input, depth);
-    map(separated_list1(word_is("or"), part), Expression::any).parse(input)
+/// What stands before a condition.
+enum Opened {
+    Condition { negations: usize },
+    Parenthesis { negations: usize },
 }
 
-fn conjunction(input: &str, depth: usize) -> Parsed<'_, Expression> {
-    let part = |input| condition(input, depth);
-    map(separated_list1(word_is("and"), part), Expression::all).parse(input)
-}
-
-fn condition(input: &str, depth: usize) -> Parsed<'_, Expression> {
-    let (input, _) = space(input)?;
-    if let Ok((rest, _)) = word_is("not").parse(input) {
-        let (rest, depth) = deeper(rest, depth)?;
-        let (rest, inner) = condition(rest, depth)?;
-        return Ok((rest, Expression::Not(Box::new(inner))));
-    }
-    let Some(rest) = input.strip_prefix('(') else {
-        return comparison(input);
-    };
-    let (rest, depth) = deeper(rest, depth)?;
-    let (rest, inner) = disjunction(rest, depth)?;
-    let (rest, _) = space(rest)?;
-    match rest.strip_prefix(')') {
-        Some(rest) => Ok((rest, inner)),
-        None => unexpected(rest, "`and`, `or` or `)` is expected"),
+impl Opened {
+    fn negations(&self) -> usize {
+        match self {
+            Self::Condition { negations } | Self::Parenthesis { negations } => *negations,
+        }
     }
 }
 
-fn deeper(input: &str, depth: usize) -> Parsed<'_, usize> {
-    match depth.checked_sub(1) {
-        Some(depth) => Ok((input, depth)),
-        None => refuse(input, "the nesting is too deep"),
+/// Reads every `not`, and one parenthesis. `depth` is how many of them are open.
+fn prefix<'t>(mut input: &'t str, depth: &mut usize) -> Parsed<'t, Opened> {
+    let mut negations = 0;
+    loop {
+        (input, _) = space(input)?;
+        if let Ok((rest, _)) = word_is("not").parse(input) {
+            deeper(rest, depth)?;
+            negations += 1;
+            input = rest;
+            continue;
+        }
+        let Some(rest) = input.strip_prefix('(') else {
+            return Ok((input, Opened::Condition { negations }));
+        };
+        deeper(rest, depth)?;
+        return Ok((rest, Opened::Parenthesis { negations }));
     }
+}
+
+fn deeper<'t>(input: &'t str, depth: &mut usize) -> Parsed<'t, ()> {
+    *depth += 1;
+    if *depth > DEPTH_LIMIT {
+        return refuse(input, "the nesting is too deep");
+    }
+    Ok((input, ()))
 }
 
 fn comparison(input: &str) -> Parsed<'_, Expression> {
@@ -392,7 +464,19 @@ mod tests {
             let thread = std::thread::Builder::new().stack_size(512 * 1024);
             thread.spawn(move || parse(&text)).unwrap().join().unwrap()
         };
-        for write in [&nested as &dyn Fn(usize) -> String, &negated] {
+        let both = |depth: usize| {
+            let half = depth / 2;
+            let ends = ")".repeat(half);
+            format!("{}{}a{ends}", "not ".repeat(depth % 2), "not(".repeat(half))
+        };
+        let mixed = |depth: usize| {
+            let opens = "(b and c or not x eq 1 and ".repeat(depth - 1);
+            format!("{opens}not a{}", " or y eq 2)".repeat(depth - 1))
+        };
+        // Side by side nothing is deep.
+        let wide = format!("{}a", "not(not(a)) and (not a) or ".repeat(DEPTH_LIMIT));
+        assert!(parse(wide).is_ok());
+        for write in [&nested as &dyn Fn(usize) -> String, &negated, &both, &mixed] {
             assert!(parse(write(DEPTH_LIMIT)).is_ok());
             let error = parse(write(DEPTH_LIMIT + 1)).unwrap_err();
             assert!(error.detail.contains("the nesting is too deep"));

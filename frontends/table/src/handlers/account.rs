@@ -28,7 +28,8 @@ pub(super) async fn set_properties(call: &Call<'_>) -> Result<Reply> {
     let update = Update::read_xml(&call.body)?;
     let (store, account) = (&call.service.store, call.head.account);
     let altered = store.alter_database(API, account, move |record| {
-        let mut properties = ServiceProperties::read(record.as_deref())?;
+        // What cannot be read is put right by setting it.
+        let mut properties = ServiceProperties::read(record.as_deref()).unwrap_or_default();
         properties.apply(update.clone());
         properties.write()
     });

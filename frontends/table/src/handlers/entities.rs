@@ -157,7 +157,8 @@ pub(super) async fn query(call: &Call<'_>, table: &str) -> Result<Reply> {
     let entities = entities.ok_or(Code::InternalError)?;
     let views = entities.iter().map(|entity| *entity.view());
     let body = answer(head, format).entities(table, select.as_ref(), views);
-    let mut reply = Reply::new(StatusCode::OK, format.content_type(true), body);
+    let reply = Reply::new(StatusCode::OK, format.content_type(true), body);
+    let mut reply = reply.holding(page.granted);
     if let Some(last) = page.continuation {
         for (name, key) in [
             (&header_names::NEXT_PARTITION_KEY, &last.partition_key),

@@ -11,7 +11,7 @@ use std::time::SystemTime;
 use bytes::Bytes;
 use hyper::header::WWW_AUTHENTICATE;
 use hyper::{Method, StatusCode};
-use tessera_core::Store;
+use tessera_core::{Store, deadline};
 use tessera_frontend::{Guessing, LoginGate};
 use uuid::Uuid;
 
@@ -26,6 +26,9 @@ use crate::operation::Operation;
 use crate::options::{self, Format};
 use crate::reply::{ErrorForm, Reply};
 use crate::tables::{self as records, Mode};
+
+/// How many bytes of a body are read in a step.
+const BYTES_IN_STEP: usize = 32;
 
 /// Everything that the operations need.
 pub(crate) struct Service {
@@ -50,19 +53,26 @@ pub(crate) struct Admission {
     answers_xml: bool,
 }
 
-#[expect(
-    clippy::large_enum_variant,
-    reason = "there is one for each request, and a box would be an allocation for each"
-)]
+/// The box is moved time and again on its way from the head to the handler, and is far cheaper to
+/// move than what is in it.
 enum Admitted {
     Preflight,
-    Operation(Operation, Grant),
+    Operation(Box<(Operation, Grant)>),
 }
 
 impl Admission {
     /// Whether the body is of any use.
     pub(crate) fn is_granted(&self) -> bool {
         self.admitted.is_ok()
+    }
+
+    /// What is asked for, for those who look what takes long.
+    pub(crate) fn operation(&self) -> &'static str {
+        match &self.admitted {
+            Ok(Admitted::Operation(admitted)) => admitted.0.name(),
+            Ok(Admitted::Preflight) => "Preflight",
+            Err(_) => "refused",
+        }
     }
 
     /// One that a mistake of ours has ended.
@@ -127,7 +137,7 @@ impl Service {
             }
             Err(_) => {}
         }
-        Ok(Admitted::Operation(operation, grant?))
+        Ok(Admitted::Operation(Box::new((operation, grant?))))
     }
 
     /// Answers one request, if it may be and could be read; refusals are answers too.
@@ -144,7 +154,8 @@ impl Service {
             .and_then(|admitted| Ok((admitted, body?)))
         {
             Ok((Admitted::Preflight, _)) => Box::pin(account::preflight(self, head)).await,
-            Ok((Admitted::Operation(operation, grant), body)) => {
+            Ok((Admitted::Operation(admitted), body)) => {
+                let (operation, grant) = *admitted;
                 let call = Call {
                     service: self,
                     head,
@@ -152,7 +163,10 @@ impl Service {
                     grant,
                     id,
                 };
-                self.run(&call, operation).await
+                match deadline::step(call.body.len() / BYTES_IN_STEP) {
+                    Ok(()) => self.run(&call, operation).await,
+                    Err(interruption) => Err(interruption.into()),
+                }
             }
             Err(refusal) => Err(refusal),
         };

@@ -200,8 +200,28 @@ async fn tables_are_there_with_their_policies_when_the_store_is_opened_again() {
         set.await.unwrap();
         kept.insert(container, TableRecord { name, policies });
     }
+    let mut accounts = HashMap::new();
+    for case in 0..cases() / STORED_EACH {
+        let sent = MadeUp::of(case).properties().write_xml();
+        let Ok(update) = Update::read_xml(&sent) else {
+            continue;
+        };
+        let mut properties = ServiceProperties::default();
+        properties.apply(update);
+        let (account, bytes) = (format!("account{case}"), properties.write().unwrap());
+        let set = store.alter_database(API, &account, move |_| Ok(bytes.clone()));
+        set.await.unwrap();
+        accounts.insert(account, properties);
+    }
     drop(store);
     let store = open(&engine).await;
+    for (account, properties) in accounts {
+        let stored = store.database(API, &account).await.unwrap();
+        assert_eq!(
+            ServiceProperties::read(stored.as_deref()).unwrap(),
+            properties
+        );
+    }
     assert_eq!(store.damaged_containers().await.unwrap(), []);
     let listed = store.list_containers(API, Some("account")).await.unwrap();
     assert_eq!(listed.len(), kept.len());

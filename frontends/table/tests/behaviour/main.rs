@@ -12,6 +12,7 @@ mod cosmos;
 mod hesitant;
 mod http1;
 mod http2;
+mod memory;
 mod races;
 mod reading;
 mod refusals;

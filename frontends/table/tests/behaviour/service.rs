@@ -8,6 +8,7 @@ use tessera_core::Store;
 use tessera_core::clock::Clock;
 use tessera_core::engine::Engine;
 use tessera_core::memory::MemoryEngine;
+use tessera_core::memory_budget::MemoryBudget;
 use tessera_core::model::Model;
 use tessera_core::name::ContainerName;
 use tessera_core::store::StoreOptions;
@@ -64,11 +65,28 @@ impl Service {
         Self::on(Arc::new(MemoryEngine::new()), mode, clock).await
     }
 
+    /// One with so little memory.
+    pub(crate) async fn within(bytes: usize) -> Self {
+        let engine = Arc::new(MemoryEngine::new());
+        let memory = MemoryBudget::new(bytes, 0);
+        Self::sharing(memory, engine, Mode::Storage, Clock::system()).await
+    }
+
     async fn on(engine: Arc<dyn Engine>, mode: Mode, clock: Clock) -> Self {
+        Self::sharing(MemoryBudget::unlimited(), engine, mode, clock).await
+    }
+
+    async fn sharing(
+        memory: MemoryBudget,
+        engine: Arc<dyn Engine>,
+        mode: Mode,
+        clock: Clock,
+    ) -> Self {
         let model: Arc<dyn Model> = Arc::new(TableModel);
         let options = StoreOptions {
             models: HashMap::from([(API.to_owned(), model)]),
             clock,
+            memory,
             ..StoreOptions::default()
         };
         let store = Store::open(engine, options).await.unwrap();

@@ -249,13 +249,13 @@ fn permissions_are_documented() {
     }
     text.push_str(AFTER);
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/cassandra-permissions.md");
-    if std::env::var_os("TESSERA_UPDATE_DOCS").is_some() {
+    if std::env::var_os("TESSERA_WRITE_DOCS").is_some() {
         std::fs::create_dir_all(path.parent().unwrap()).unwrap();
         std::fs::write(&path, &text).unwrap();
     }
     let written = std::fs::read_to_string(&path).unwrap_or_default();
     assert!(
         written == text,
-        "docs/cassandra-permissions.md is not current: TESSERA_UPDATE_DOCS=1 writes it"
+        "docs/cassandra-permissions.md is not current: TESSERA_WRITE_DOCS=1 writes it"
     );
 }

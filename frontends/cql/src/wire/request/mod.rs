@@ -52,6 +52,18 @@ pub(crate) const EVENT_KINDS: [&str; 3] = ["TOPOLOGY_CHANGE", "STATUS_CHANGE", "
 impl Envelope {
     /// The body in its own form, of at most `limit` bytes. On version 5 segments are compressed,
     /// and the flag means nothing.
+    /// How many bytes the body has when it is expanded; 0 if it is not compressed.
+    pub(crate) fn expanded_length(&self, compression: Option<Compression>) -> usize {
+        match compression {
+            Some(compression)
+                if self.header.has(flag::COMPRESSED) && !self.header.version.is_framed() =>
+            {
+                compression.expanded_length(&self.body)
+            }
+            _ => 0,
+        }
+    }
+
     pub(crate) fn plain_body(
         &self,
         compression: Option<Compression>,

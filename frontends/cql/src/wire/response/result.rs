@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::event::SchemaChange;
+use crate::granted::Granted;
 use crate::types::DataType;
 use crate::wire::Version;
 use crate::wire::data_type::put_type;
@@ -45,6 +46,8 @@ pub(crate) struct Rows {
     pub(crate) metadata: Metadata,
     count: usize,
     cells: Vec<u8>,
+    /// What they take until they are sent.
+    pub(crate) granted: Granted,
 }
 
 /// A statement that was prepared.

@@ -39,7 +39,7 @@ use crate::collation::Collation;
 use crate::error::{Code, Error, Result};
 use crate::members::Members;
 use crate::number::Number;
-use crate::size::footprint;
+use crate::size::{footprint, steps_to_copy};
 
 pub(crate) use path::components as path_components;
 pub use path::{FieldPath, validate_field_name};
@@ -230,6 +230,8 @@ impl Call {
         for argument in &self.arguments {
             let value = argument.evaluate(frame)?;
             count_owned(&value, &mut held)?;
+            // Operators copy and walk what they are given.
+            deadline::step(value.as_deref().map_or(0, steps_to_copy))?;
             values.push(value);
         }
         run(values, frame)

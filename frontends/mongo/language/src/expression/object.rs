@@ -9,6 +9,7 @@ use super::path::FieldPath;
 use super::{Call, Frame, Node, ParseContext, Value, fail, is_nullish, null, some};
 use crate::compare::type_name;
 use crate::error::Result;
+use crate::size::take_field;
 
 pub(super) const OPERATORS: &[Operator] = &[
     Operator::lazy("$getField", Form::Special(parse_get), get_field),
@@ -135,7 +136,7 @@ fn set_field<'a>(call: &'a Call, frame: &Frame<'a>) -> Result<Value<'a>> {
     };
     match call.evaluate_argument(1, frame)? {
         Some(value) => document.insert(name.clone(), value.into_owned()),
-        None => document.remove(name),
+        None => take_field(&mut document, name),
     };
     some(document)
 }

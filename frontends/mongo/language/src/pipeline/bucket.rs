@@ -6,6 +6,7 @@ use tessera_core::deadline;
 use super::StageContext;
 use super::environment::BATCH;
 use super::group::Group;
+use super::kept::Kept;
 use super::sort::Sort;
 use super::stage::Stage;
 use super::step::Step;
@@ -15,7 +16,7 @@ use crate::error::Result;
 use crate::expression::accumulator::Accumulator;
 use crate::expression::{Context, Expression, ParseContext, Variables, fail};
 use crate::number::Number;
-use crate::size::{document_size, value_size};
+use crate::size::footprint;
 
 type Fields = Vec<(String, Accumulator)>;
 
@@ -348,9 +349,8 @@ pub(super) struct Bucketing {
     stage: BucketAuto,
     variables: Variables,
     collation: Collation,
-    memory_limit: usize,
+    kept: Kept,
     held: Vec<(Bson, Document)>,
-    size: usize,
     finished: Option<std::vec::IntoIter<Document>>,
 }
 
@@ -366,9 +366,8 @@ impl Bucketing {
             stage,
             variables,
             collation,
-            memory_limit,
+            kept: Kept::new(memory_limit),
             held,
-            size: 0,
             finished,
         }
     }
@@ -451,8 +450,7 @@ impl Step for Bucketing {
                 Some(_) => {}
             }
         }
-        self.size += value_size(&value) + document_size(&document) + 64;
-        if self.size > self.memory_limit {
+        if !self.kept.add_document(&document, footprint(&value)) {
             return fail(292, "Exceeded memory limit for $bucketAuto");
         }
         self.held.push((value, document));

@@ -5,6 +5,7 @@ use tessera_core::deadline;
 
 use super::environment::BATCH;
 use super::fields::{known, required, text, wrong_type};
+use super::kept::Kept;
 use super::stage::Stage;
 use super::step::Step;
 use super::{StageContext, path};
@@ -16,7 +17,7 @@ use crate::expression::fail;
 use crate::expression::path_components as components;
 use crate::key;
 use crate::number::Number;
-use crate::size::document_size;
+use crate::size::{document_footprint, footprint};
 
 /// More documents than this are not made.
 const MAX_GENERATED: usize = 500_000;
@@ -173,9 +174,8 @@ fn parse_bounds(value: &Bson, step: &Bson, unit: Option<Unit>) -> Result<Bounds>
 /// Documents until all are there.
 pub(super) struct Densifying {
     stage: Densify,
-    memory_limit: usize,
+    kept: Kept,
     rows: Vec<(Vec<u8>, Bson, Document)>,
-    size: usize,
     generated: usize,
     finished: Option<std::vec::IntoIter<Document>>,
 }
@@ -185,9 +185,8 @@ impl Densifying {
         let (rows, finished) = (Vec::new(), None);
         Self {
             stage,
-            memory_limit,
+            kept: Kept::new(memory_limit),
             rows,
-            size: 0,
             generated: 0,
             finished,
         }
@@ -309,6 +308,9 @@ impl Densifying {
             }
         }
         path::set(&mut document, &self.stage.field, value);
+        if !self.kept.add_document(&document, 0) {
+            return fail(292, "Exceeded memory limit for $densify");
+        }
         Ok(document)
     }
 }
@@ -337,8 +339,12 @@ impl Step for Densifying {
             let value = path::get(&document, field).unwrap_or(&Bson::Null);
             partition.extend(key::encode(value, &Collation::default()));
         }
-        self.size += document_size(&document) + partition.len() + 96;
-        if self.size > self.memory_limit {
+        // All rows are there again in what is made of them.
+        let again = document_footprint(&document);
+        if !self
+            .kept
+            .add_document(&document, again + footprint(&value) + partition.len())
+        {
             return fail(292, "Exceeded memory limit for $densify");
         }
         self.rows.push((partition, value, document));

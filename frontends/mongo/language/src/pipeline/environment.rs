@@ -7,6 +7,7 @@ use bson::Document;
 use tessera_core::deadline;
 
 use super::Pipeline;
+use super::kept::Passing;
 use super::system::SystemStage;
 use super::write::{Merge, Out};
 use crate::error::Result;
@@ -86,7 +87,10 @@ impl Source for Documents {
 /// All documents of a source.
 pub async fn collect(mut source: Box<dyn Source>) -> Result<Vec<Document>> {
     let mut all = Vec::new();
+    // Who collects counts what it keeps of it.
+    let mut collecting = Passing::new();
     while let Some(batch) = source.next_batch().await? {
+        collecting.add(&batch)?;
         all.extend(batch);
         deadline::pause().await;
     }

@@ -5,11 +5,12 @@ use std::sync::Arc;
 use bson::{Bson, Document};
 
 use super::environment::{BoxFuture, Documents, Environment, Source, collect};
+use super::kept::{ENTRY, Kept};
 use super::stage::{Place, Stage};
 use super::{Pipeline, StageContext};
 use crate::error::Result;
 use crate::expression::{fail, validate_field_name};
-use crate::size::document_size;
+use crate::size::{document_footprint, document_size};
 
 /// What one document with the results of all pipelines may take.
 const MAX_OUTPUT: usize = 100 << 20;
@@ -48,6 +49,7 @@ pub(super) struct Faceting {
     pub(super) input: Box<dyn Source>,
     pub(super) facets: Vec<(String, Pipeline)>,
     pub(super) environment: Arc<dyn Environment>,
+    pub(super) kept: Kept,
     pub(super) done: bool,
 }
 
@@ -57,11 +59,12 @@ impl Faceting {
             return Ok(None);
         }
         let mut documents = Vec::new();
-        let mut size = 0;
+        let exceeded = || fail(292, "Exceeded memory limit for $facet");
         while let Some(batch) = self.input.next_batch().await? {
-            size += batch.iter().map(document_size).sum::<usize>();
-            if size > self.environment.memory_limit() {
-                return fail(292, "Exceeded memory limit for $facet");
+            // One of the pipelines has its own.
+            let bytes = |document: &Document| 2 * (document_footprint(document) + ENTRY);
+            if !self.kept.add(batch.iter().map(bytes).sum()) {
+                return exceeded();
             }
             documents.extend(batch);
         }
@@ -69,6 +72,9 @@ impl Faceting {
         for (name, pipeline) in std::mem::take(&mut self.facets) {
             let source = Box::new(Documents::new(documents.clone()));
             let results = collect(pipeline.run(source, &self.environment)).await?;
+            if !self.kept.add(results.iter().map(document_footprint).sum()) {
+                return exceeded();
+            }
             answer.insert(
                 name,
                 results.into_iter().map(Bson::Document).collect::<Vec<_>>(),

@@ -7,6 +7,7 @@ use bson::{Bson, Document, doc};
 use tessera_core::deadline;
 
 use super::environment::{BoxFuture, Environment, Namespace, Source};
+use super::kept::Kept;
 use super::lookup::{collection, find, one_of};
 use super::stage::{Place, Stage};
 use super::{StageContext, path};
@@ -16,7 +17,6 @@ use crate::expression::{Context, Expression, ParseContext, fail};
 use crate::key;
 use crate::number::Number;
 use crate::path::{Path, keys};
-use crate::size::document_size;
 
 /// Where a search begins and how it goes on.
 #[derive(Clone, Debug, PartialEq)]
@@ -134,6 +134,8 @@ fn parse_depth(value: &Bson) -> Result<i64> {
 pub(super) struct Searching {
     pub(super) input: Box<dyn Source>,
     pub(super) search: Search,
+    /// What was reached from the documents of one batch.
+    pub(super) kept: Kept,
 }
 
 /// What searches.
@@ -145,7 +147,7 @@ pub(super) struct Search {
 
 impl Search {
     /// Everything that can be reached from a document, each once, the nearest first.
-    async fn from(&self, document: &Document) -> Result<Vec<Bson>> {
+    async fn from(&self, document: &Document, kept: &mut Kept) -> Result<Vec<Bson>> {
         let (collation, variables) = (&self.context.collation, &self.context.variables);
         let start = self.stage.start.evaluate(document, variables)?;
         let mut frontier = match start {
@@ -155,7 +157,7 @@ impl Search {
         };
         let mut asked: HashSet<Vec<u8>> = HashSet::new();
         let mut seen: HashSet<Vec<u8>> = HashSet::new();
-        let (mut reached, mut size, mut depth) = (Vec::new(), 0, 0_i64);
+        let (mut reached, mut depth) = (Vec::new(), 0_i64);
         loop {
             frontier.retain(|value| asked.insert(key::encode(value, collation)));
             if frontier.is_empty() || self.stage.max_depth.is_some_and(|most| depth > most) {
@@ -178,8 +180,7 @@ impl Search {
                 if let Some(field) = &self.stage.depth_field {
                     path::set(&mut found, field, Bson::Int64(depth));
                 }
-                size += document_size(&found);
-                if size > self.environment.memory_limit() {
+                if !kept.add_document(&found, 0) {
                     return fail(292, "$graphLookup reached maximum memory consumption");
                 }
                 reached.push(Bson::Document(found));
@@ -207,8 +208,10 @@ impl Searching {
         let Some(mut batch) = self.input.next_batch().await? else {
             return Ok(None);
         };
+        let kept = &mut self.kept;
+        kept.clear();
         for document in &mut batch {
-            let reached = self.search.from(document).await?;
+            let reached = self.search.from(document, kept).await?;
             path::set(document, &self.search.stage.output, Bson::Array(reached));
         }
         Ok(Some(batch))

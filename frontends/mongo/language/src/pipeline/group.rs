@@ -5,6 +5,7 @@ use indexmap::IndexMap;
 
 use super::StageContext;
 use super::environment::BATCH;
+use super::kept::Kept;
 use super::sort::Sort;
 use super::stage::Stage;
 use super::step::Step;
@@ -14,7 +15,7 @@ use crate::expression::accumulator::{Accumulate, Accumulator};
 use crate::expression::{Expression, ParseContext, Variables, fail};
 use crate::key;
 use crate::number::Number;
-use crate::size::value_size;
+use crate::size::footprint;
 
 /// What identifies a group, and what is made of it.
 #[derive(Clone, Debug, PartialEq)]
@@ -113,6 +114,9 @@ fn of_group(error: Error) -> Error {
     Error::new(Code(code), error.message)
 }
 
+/// What a group takes beside its key and its states: its places in tables, and its lists.
+const MEMBER: usize = 256;
+
 struct Member {
     id: Bson,
     states: Vec<Box<dyn Accumulate>>,
@@ -124,7 +128,7 @@ pub(super) struct Grouping {
     group: Group,
     variables: Variables,
     collation: Collation,
-    memory_limit: usize,
+    kept: Kept,
     members: IndexMap<Vec<u8>, Member>,
     size: usize,
     finished: Option<std::vec::IntoIter<Member>>,
@@ -142,7 +146,7 @@ impl Grouping {
             group,
             variables,
             collation,
-            memory_limit,
+            kept: Kept::new(memory_limit),
             members,
             size: 0,
             finished: None,
@@ -171,7 +175,7 @@ impl Step for Grouping {
         let key = key::encode(&id, &self.collation);
         if !self.members.contains_key(&key) {
             let states = self.start(&id)?;
-            let size = key.len() + value_size(&id) + 96;
+            let size = key.len() + footprint(&id) + MEMBER;
             self.members
                 .insert(key.clone(), Member { id, states, size });
             self.size += size;
@@ -179,7 +183,7 @@ impl Step for Grouping {
         let Some(member) = self.members.get_mut(&key) else {
             return Ok(());
         };
-        let mut size = key.len() + 96;
+        let mut size = key.len() + footprint(&member.id) + MEMBER;
         for (state, (_, accumulator)) in member.states.iter_mut().zip(&self.group.fields) {
             let argument = accumulator.argument(&document, &self.variables);
             state.add(argument.map_err(of_group)?)?;
@@ -187,7 +191,7 @@ impl Step for Grouping {
         }
         self.size = self.size - member.size + size;
         member.size = size;
-        if self.size > self.memory_limit {
+        if !self.kept.set(self.size) {
             return fail(
                 292,
                 "Exceeded memory limit for $group, but didn't allow external spilling. \

@@ -7,6 +7,7 @@ use tessera_core::deadline;
 
 use super::environment::{BoxFuture, Environment, Namespace, Source, collect};
 use super::fields::{known, text, wrong_type};
+use super::kept::Kept;
 use super::stage::{Place, Stage};
 use super::{Pipeline, StageContext, Touch, path};
 use crate::error::Result;
@@ -14,7 +15,7 @@ use crate::expression::path_components as components;
 use crate::expression::variables::validate_bound_name;
 use crate::expression::{Context, Expression, ParseContext, Variables, fail};
 use crate::path::{Path, keys};
-use crate::size::document_size;
+use crate::size::{document_size, footprint};
 
 /// What the documents looked up for one document may take.
 const MAX_MATCHED: usize = 100 << 20;
@@ -241,6 +242,8 @@ pub(super) struct LookingUp {
     pub(super) environment: Arc<dyn Environment>,
     /// The answer that is the same for each document.
     pub(super) cached: Option<Vec<Bson>>,
+    /// What was found for the documents of one batch.
+    pub(super) kept: Kept,
 }
 
 impl LookingUp {
@@ -272,8 +275,12 @@ impl LookingUp {
         let Some(mut batch) = self.input.next_batch().await? else {
             return Ok(None);
         };
+        self.kept.clear();
         for document in &mut batch {
             let matches = self.matches(document).await?;
+            if !self.kept.add(matches.iter().map(footprint).sum()) {
+                return fail(292, "Exceeded memory limit for $lookup");
+            }
             // What is the same for each document may be large.
             deadline::step(matches.len())?;
             deadline::pause().await;

@@ -13,6 +13,7 @@ mod fields;
 mod fill;
 mod graph;
 mod group;
+mod kept;
 mod lookup;
 mod path;
 mod sort;

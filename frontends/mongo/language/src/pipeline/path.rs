@@ -2,6 +2,8 @@
 
 use bson::{Bson, Document};
 
+use crate::size::take_field;
+
 /// What is at the path.
 pub(super) fn get<'a>(document: &'a Document, path: &[String]) -> Option<&'a Bson> {
     let (field, rest) = path.split_first()?;
@@ -36,7 +38,7 @@ pub(super) fn remove(document: &mut Document, path: &[String]) {
         return;
     };
     if rest.is_empty() {
-        document.remove(field);
+        take_field(document, field);
     } else if let Some(Bson::Document(inner)) = document.get_mut(field) {
         remove(inner, rest);
     }

@@ -5,6 +5,7 @@ use tessera_core::deadline;
 
 use super::StageContext;
 use super::environment::BATCH;
+use super::kept::{ENTRY, Kept};
 use super::stage::Stage;
 use super::step::Step;
 use crate::collation::Collation;
@@ -13,7 +14,7 @@ use crate::expression::fail;
 use crate::expression::order::Order;
 use crate::expression::path_components as components;
 use crate::number::Number;
-use crate::size::document_size;
+use crate::size::document_footprint;
 
 /// A sort may be by this many fields.
 const MAX_FIELDS: usize = 32;
@@ -103,11 +104,10 @@ pub(super) fn parse(argument: &Bson, _: &StageContext<'_>) -> Result<Vec<Stage>>
 pub(super) struct Sorting {
     order: Order,
     collation: Collation,
-    memory_limit: usize,
+    kept: Kept,
     /// Only so many of the first are wanted.
     limit: Option<usize>,
     held: Vec<(Vec<u8>, Document)>,
-    size: usize,
     sorted: std::vec::IntoIter<(Vec<u8>, Document)>,
 }
 
@@ -122,10 +122,9 @@ impl Sorting {
         Self {
             order,
             collation,
-            memory_limit,
+            kept: Kept::new(memory_limit),
             limit,
             held,
-            size: 0,
             sorted,
         }
     }
@@ -136,29 +135,32 @@ impl Sorting {
             && self.held.len() > limit
         {
             self.held.truncate(limit);
-            self.size = self.held.iter().map(entry_size).sum();
+            self.kept.clear();
+            // What is less than before fits.
+            let _fits = self.kept.set(self.held.iter().map(footprint).sum());
         }
         Ok(())
     }
 }
 
-fn entry_size((key, document): &(Vec<u8>, Document)) -> usize {
-    key.len() + document_size(document) + 64
+fn footprint((key, document): &(Vec<u8>, Document)) -> usize {
+    key.len() + document_footprint(document) + ENTRY
 }
 
 impl Step for Sorting {
     fn take(&mut self, document: Document, _: &mut Vec<Document>) -> Result<()> {
         let entry = (self.order.key(&document, &self.collation)?, document);
-        self.size += entry_size(&entry);
+        let mut fits = self.kept.add(footprint(&entry));
         self.held.push(entry);
         // Twice as many as are wanted, so that sorting now and then costs little for each.
         let crowded = self
             .limit
             .is_some_and(|limit| self.held.len() / 2 > limit.max(BATCH));
-        if crowded || self.limit.is_some() && self.size > self.memory_limit {
+        if crowded || self.limit.is_some() && !fits {
             self.sort()?;
+            fits = self.kept.add(0);
         }
-        if self.size > self.memory_limit {
+        if !fits {
             return fail(
                 292,
                 "Exceeded memory limit for $sort, but did not allow external sort. \

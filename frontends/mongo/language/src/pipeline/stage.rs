@@ -11,6 +11,7 @@ use super::facet::{self, Faceting};
 use super::fill;
 use super::graph::{self, GraphLookup, Search, Searching};
 use super::group::{self, Group, Grouping};
+use super::kept::Kept;
 use super::lookup::{self, LookingUp, Lookup};
 use super::sort::{self, Sort, Sorting};
 use super::step::Running;
@@ -408,6 +409,7 @@ impl Stage {
                     size,
                     seen: 0,
                     kept: Vec::new(),
+                    memory: Kept::new(memory),
                 },
             ),
             other => other.open(input, runtime),
@@ -422,6 +424,7 @@ impl Stage {
             Self::Facet(facets) => Box::new(Faceting {
                 input,
                 facets,
+                kept: Kept::new(environment.memory_limit()),
                 environment,
                 done: false,
             }),
@@ -429,6 +432,7 @@ impl Stage {
                 input,
                 lookup,
                 context,
+                kept: Kept::new(usize::MAX),
                 environment,
                 cached: None,
             }),
@@ -438,7 +442,12 @@ impl Stage {
                     context,
                     environment,
                 };
-                Box::new(Searching { input, search })
+                let kept = Kept::new(search.environment.memory_limit());
+                Box::new(Searching {
+                    input,
+                    search,
+                    kept,
+                })
             }
             Self::UnionWith(union) => Box::new(Uniting {
                 input,

@@ -4,6 +4,7 @@ use bson::Document;
 use tessera_core::deadline;
 
 use super::environment::{BoxFuture, Source};
+use super::kept::Passing;
 use crate::error::Result;
 
 /// A stage in the midst of its work.
@@ -29,6 +30,9 @@ const DOCUMENT_STEPS: usize = 4;
 pub(crate) struct Running<S> {
     input: Box<dyn Source>,
     step: S,
+    /// What was read and not taken yet.
+    waiting: std::vec::IntoIter<Document>,
+    passing: Passing,
     ended: bool,
 }
 
@@ -38,39 +42,53 @@ impl<S: Step + 'static> Running<S> {
         Box::new(Self {
             input,
             step,
+            waiting: Vec::new().into_iter(),
+            passing: Passing::new(),
             ended: false,
         })
     }
 
     async fn next(&mut self) -> Result<Option<Vec<Document>>> {
         let mut output = Vec::new();
+        self.passing.begin();
         while !self.ended {
+            self.take_waiting(&mut output).await?;
+            if !output.is_empty() {
+                return Ok(Some(output));
+            }
             let batch = if self.step.is_done() {
                 None
             } else {
                 self.input.next_batch().await?
             };
             match batch {
-                Some(documents) => {
-                    for document in documents {
-                        if !self.step.is_done() {
-                            deadline::step(DOCUMENT_STEPS)?;
-                            self.step.take(document, &mut output)?;
-                        }
-                        // Stages that work on what is in memory wait for nothing else.
-                        deadline::pause().await;
-                    }
-                }
+                Some(documents) => self.waiting = documents.into_iter(),
                 None => self.ended = true,
-            }
-            if !output.is_empty() {
-                return Ok(Some(output));
             }
         }
         deadline::step(DOCUMENT_STEPS)?;
         self.step.drain(&mut output)?;
         deadline::pause().await;
+        self.passing.add(&output)?;
         Ok((!output.is_empty()).then_some(output))
+    }
+
+    /// Takes what was read, until there is enough for the next stage.
+    async fn take_waiting(&mut self, output: &mut Vec<Document>) -> Result<()> {
+        for document in self.waiting.by_ref() {
+            if self.step.is_done() {
+                continue;
+            }
+            deadline::step(DOCUMENT_STEPS)?;
+            let before = output.len();
+            self.step.take(document, output)?;
+            // Stages that work on what is in memory wait for nothing else.
+            deadline::pause().await;
+            if self.passing.add(output.get(before..).unwrap_or_default())? {
+                break;
+            }
+        }
+        Ok(())
     }
 }
 

@@ -3,11 +3,12 @@
 
 use bson::{Bson, Document};
 use rand::Rng;
-use tessera_core::deadline;
+use tessera_core::deadline::{self, Held};
 
 use super::StageContext;
 use super::environment::{BATCH, BoxFuture, Source};
 use super::fields::{count, known, required};
+use super::kept::{ENTRY, Kept};
 use super::path;
 use super::stage::Stage;
 use super::step::Step;
@@ -18,6 +19,7 @@ use crate::expression::path_components as components;
 use crate::expression::{Expression, ParseContext, Variables, fail};
 use crate::filter::Filter;
 use crate::number::Number;
+use crate::size::{document_footprint, footprint};
 
 /// `$match`.
 pub(super) fn parse_match(argument: &Bson, at: &StageContext<'_>) -> Result<Vec<Stage>> {
@@ -193,8 +195,11 @@ impl Step for Unwind {
             Some(Bson::Array(items)) => {
                 let items = items.clone();
                 path::set(&mut document, &self.path, Bson::Null);
+                let mut held = Held::new();
+                let each = document_footprint(&document) + ENTRY;
                 for (index, item) in (0..).zip(items) {
                     deadline::step(document.len() + 1)?;
+                    held.add(each + footprint(&item))?;
                     let mut copy = document.clone();
                     path::set(&mut copy, &self.path, item);
                     emit(copy, Bson::Int64(index));
@@ -352,12 +357,16 @@ pub(super) struct Sampling {
     pub(super) size: usize,
     pub(super) seen: usize,
     pub(super) kept: Vec<Document>,
+    pub(super) memory: Kept,
 }
 
 impl Step for Sampling {
     fn take(&mut self, document: Document, _: &mut Vec<Document>) -> Result<()> {
         self.seen += 1;
         if self.kept.len() < self.size {
+            if !self.memory.add_document(&document, 0) {
+                return fail(292, "Exceeded memory limit for $sample");
+            }
             // The order is by chance as well.
             let place = rand::rng().random_range(0..=self.kept.len());
             self.kept.push(document);

@@ -11,6 +11,7 @@ use crate::expression::operator;
 use crate::expression::path_components as components;
 use crate::expression::{Expression, ParseContext, Variables, fail};
 use crate::number::Number;
+use crate::size::take_field;
 
 /// What happens with fields that nothing is said about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -429,7 +430,7 @@ impl Tree {
             };
             match value {
                 Some(value) => output.insert(name.clone(), value),
-                None => output.remove(name),
+                None => take_field(output, name),
             };
         }
         Ok(())

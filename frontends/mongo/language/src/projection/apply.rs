@@ -8,6 +8,7 @@ use tessera_core::deadline;
 use super::{Child, Kind, Projection, Slice, Source, Tree};
 use crate::error::{Code, Error, Result};
 use crate::path::{Component, Path};
+use crate::size::take_field;
 
 pub(super) fn apply(
     projection: &Projection,
@@ -90,7 +91,7 @@ impl Shape<'_> {
                         answer.insert(name.clone(), value);
                     }
                     None => {
-                        answer.remove(name);
+                        take_field(answer, name);
                     }
                 },
                 Child::Tree(inner) if inner.computes && !entered.contains(name) => {

@@ -1,6 +1,7 @@
 //! Applying the tree of an update to a document.
 
 use bson::{Bson, Document};
+use tessera_core::deadline;
 
 use super::{
     modifier::{Change, Modifier},
@@ -9,6 +10,10 @@ use super::{
     tree::{Node, Tree},
 };
 use crate::error::{Code, Error, Result};
+use crate::size::take_field;
+
+/// Steps for each value that changes: its path is put together.
+const LEAF_STEPS: usize = 4;
 
 /// How far beyond its end an array grows when one of its elements is set.
 const MAX_BACKFILL: usize = 1_500_000;
@@ -42,7 +47,7 @@ impl<'a> Application<'a> {
             if let Some(value) = document.get_mut(name) {
                 let change = self.value(node, value)?;
                 if change == Change::Removed {
-                    document.remove(name);
+                    take_field(document, name);
                 } else if change == Change::Changed {
                     self.check_name(name)?;
                 }
@@ -104,22 +109,33 @@ impl<'a> Application<'a> {
     }
 
     fn leaf(&mut self, modifier: &dyn Modifier, value: &mut Bson) -> Result<Change> {
+        deadline::step(LEAF_STEPS)?;
         if modifier.only_on_insert() && !self.is_insert {
             return Ok(Change::None);
         }
         let path = self.path.join(".");
         let change = modifier.change(value, &path)?;
-        if change == Change::Changed {
-            self.check_depth(value)?;
-        }
-        if change != Change::None {
-            self.touched.push(path);
+        match change {
+            Change::None => {}
+            Change::Removed => self.touched.push(path),
+            Change::Changed => {
+                self.check_depth(value)?;
+                self.touched.push(path);
+            }
+            Change::Appended(from) => {
+                self.check_depth(value)?;
+                let length = value.as_array().map_or(from, Vec::len);
+                let elements = (from..length).map(|index| format!("{path}.{index}"));
+                self.touched.extend(elements);
+                return Ok(Change::Changed);
+            }
         }
         Ok(change)
     }
 
     /// The value of a field that is not there; none if it stays so.
     fn created(&mut self, node: &'a Node) -> Result<Option<Bson>> {
+        deadline::step(LEAF_STEPS)?;
         match node {
             Node::Leaf(modifier) if modifier.only_on_insert() && !self.is_insert => Ok(None),
             Node::Leaf(modifier) => {

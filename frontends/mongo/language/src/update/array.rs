@@ -62,8 +62,13 @@ impl Modifier for AddToSet {
                 type_name(value)
             )));
         };
-        let changed = add_missing(elements, &self.values, &self.collation)?;
-        Ok(changed_if(changed))
+        let length = elements.len();
+        let added = add_missing(elements, &self.values, &self.collation)?;
+        Ok(if added {
+            Change::Appended(length)
+        } else {
+            Change::None
+        })
     }
 
     fn create(&self) -> Result<Option<Bson>> {

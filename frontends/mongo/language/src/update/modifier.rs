@@ -17,6 +17,8 @@ pub(super) enum Change {
     None,
     /// It is another.
     Changed,
+    /// It is an array that has more elements, from this position on.
+    Appended(usize),
     /// It is to be removed from what holds it.
     Removed,
 }

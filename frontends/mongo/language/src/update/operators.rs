@@ -17,6 +17,7 @@ use crate::{
     compare::type_name,
     error::{Code, Error, Result, bad_value, failed_to_parse},
     expression::variables::Context,
+    size::take_field,
 };
 
 /// The operator that concerns two fields.
@@ -247,7 +248,7 @@ fn take(from: &Target, document: &mut Document) -> Result<Option<Bson>> {
         };
     }
     match (holder, within_array) {
-        (Holder::Document(document), false) => Ok(document.remove(last.to_string())),
+        (Holder::Document(document), false) => Ok(take_field(document, &last.to_string())),
         (holder, _) => match holder.child(&last.to_string(), from)? {
             Some(_) => Err(in_array("source", from)),
             None => Ok(None),

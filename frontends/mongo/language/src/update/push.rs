@@ -58,9 +58,15 @@ impl Push {
     fn apply(&self, elements: &mut Vec<Bson>) -> Result<Change> {
         let mut change = Change::None;
         if !self.values.is_empty() {
-            let position = self.index(elements.len());
+            let length = elements.len();
+            let position = self.index(length);
             elements.splice(position..position, self.values.iter().cloned());
-            change = Change::Changed;
+            let appended = position == length && self.sort.is_none() && self.slice.is_none();
+            change = if appended {
+                Change::Appended(length)
+            } else {
+                Change::Changed
+            };
         }
         if let Some(sort) = &self.sort {
             deadline::sort_by(elements, |a, b| sort.compare(a, b))?;

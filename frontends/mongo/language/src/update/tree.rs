@@ -3,6 +3,8 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
+use tessera_core::deadline;
+
 use super::{
     modifier::Modifier,
     target::{Step, Target},
@@ -64,16 +66,15 @@ impl Tree {
     }
 
     fn insert_at(&mut self, target: &Target, depth: usize, node: Node) -> Result<()> {
+        deadline::step(1)?;
         let Some(step) = target.steps.get(depth) else {
             return Ok(());
         };
         // An array is updated through `$[…]` or through positions and names, not both.
         let elements = step.is_elements();
-        if self
-            .children
-            .keys()
-            .any(|key| key.is_elements() != elements)
-        {
+        // All children are of one kind, so that the first one tells.
+        let first = self.children.keys().next();
+        if first.is_some_and(|key| key.is_elements() != elements) {
             return Err(conflict(target, depth));
         }
         let last = depth + 1 == target.steps.len();

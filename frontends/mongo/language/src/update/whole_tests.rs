@@ -3,7 +3,7 @@
 use bson::{Bson, DateTime, Document, Timestamp, bson, doc};
 
 use super::{
-    fields,
+    Manner, fields,
     tests::{assert_document, context, parse},
 };
 use crate::{
@@ -65,19 +65,24 @@ fn empty_timestamps_of_replacements_become_the_current_one() {
 }
 
 #[test]
-fn touched_paths_are_those_that_changed() {
-    for (update, touched) in [
+fn operators_tell_at_which_paths_something_changed() {
+    for (update, paths) in [
         (
             bson!({ "$set": { "a.b": 1, "c": 3, "d.e": 4 } }),
-            ["c", "d.e"],
+            vec!["c", "d.e"],
         ),
-        (bson!({ "$rename": { "a": "x" } }), ["a", "x"]),
-        (bson!({ "a": { "b": 1 }, "x": 1 }), ["c", "x"]),
+        (bson!({ "$rename": { "a": "x" } }), vec!["a", "x"]),
+        (
+            bson!({ "$push": { "l": { "$each": [2, 3] } } }),
+            vec!["l.1", "l.2"],
+        ),
     ] {
+        let before = doc! { "a": { "b": 1 }, "c": 2, "l": [1] };
         let applied = parse(update, &[])
-            .and_then(|update| update.apply(doc! { "a": { "b": 1 }, "c": 2 }, None, false))
+            .and_then(|update| update.apply(before, None, false))
             .unwrap();
-        assert_eq!(applied.touched, touched);
+        let paths = paths.into_iter().map(str::to_owned).collect();
+        assert_eq!(applied.manner, Manner::Paths(paths));
     }
 }
 

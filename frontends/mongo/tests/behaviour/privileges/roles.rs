@@ -251,12 +251,12 @@ pub(super) const DIFFERENCES: &[(&str, &str)] = &[
     (
         "root",
         "allows everything; MongoDB's is the sum of the other roles, which leaves out a few \
-         actions that only servers of a cluster need of one another",
+         actions that only members of a cluster need",
     ),
     (
         "restore",
-        "also writes `admin.system.roles`: MongoDB restores roles by an internal command instead, \
-         which is not there, and who may write `system.users` can be anybody already",
+        "also writes `admin.system.roles`: MongoDB restores roles by an internal command; write \
+         access to `system.users` already allows becoming any user",
     ),
     (
         "system.views",
@@ -269,21 +269,21 @@ pub(super) const DIFFERENCES: &[(&str, &str)] = &[
     ),
     (
         "usersInfo",
-        "with `showCredentials` needs `viewUser` even of oneself: a session that was left open \
-         should not give away what a password can be guessed from",
+        "with `showCredentials` needs `viewUser` even for the own user: an unattended session \
+         should not expose credentials for offline guessing",
     ),
     (
         "mapReduce",
-        "is refused to everybody, after the check; MongoDB also asks for the rights of its output",
+        "is always refused, after the check; MongoDB also asks for the rights of its output",
     ),
     (
         "$currentOp",
-        "shows everybody their own commands, as a single MongoDB server does; a router of a \
-         cluster asks for `inprog` unless `localOps` is set",
+        "shows every user their own commands, as mongod does; mongos needs \
+         `inprog` unless `localOps` is set",
     ),
     (
         "a stage about a collection within $lookup or $unionWith",
-        "needs its action on the collection that the command names, and `find` on the one that \
-         the stage around it names",
+        "needs its action on the collection of the command, and `find` on the collection of the \
+         stage around it",
     ),
 ];

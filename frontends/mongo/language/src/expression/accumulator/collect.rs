@@ -10,10 +10,10 @@ use crate::compare::type_name;
 use crate::error::Result;
 use crate::expression::fail;
 use crate::key;
-use crate::size::value_size;
+use crate::size::footprint;
 
 fn grow(size: &mut usize, value: &Bson, name: &str) -> Result<()> {
-    *size += value_size(value) + 16;
+    *size += footprint(value);
     if *size > MAX_BYTES {
         return fail(
             146,
@@ -42,7 +42,7 @@ impl Accumulate for First {
     }
 
     fn size(&self) -> usize {
-        64 + self.value.as_ref().map_or(0, value_size)
+        64 + self.value.as_ref().map_or(0, footprint)
     }
 }
 
@@ -63,7 +63,7 @@ impl Accumulate for Last {
     }
 
     fn size(&self) -> usize {
-        64 + self.value.as_ref().map_or(0, value_size)
+        64 + self.value.as_ref().map_or(0, footprint)
     }
 }
 
@@ -128,7 +128,7 @@ impl Accumulate for LastSome {
         if self.values.len() == self.count
             && let Some(dropped) = self.values.pop_front()
         {
-            self.size -= value_size(&dropped) + 16;
+            self.size -= footprint(&dropped);
         }
         grow(&mut self.size, &value, "$lastN")?;
         self.values.push_back(value);
@@ -167,7 +167,7 @@ impl Accumulate for Push {
     fn remove_first(&mut self, values: &[Option<Bson>]) -> Result<bool> {
         let there = values.iter().flatten().count().min(self.values.len());
         for gone in self.values.drain(..there) {
-            self.size -= value_size(&gone) + 16;
+            self.size -= footprint(&gone);
         }
         Ok(true)
     }

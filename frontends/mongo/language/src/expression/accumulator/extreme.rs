@@ -12,7 +12,7 @@ use crate::error::Result;
 use crate::expression::order::Order;
 use crate::expression::{Expression, ParseContext, fail, is_nullish};
 use crate::number::Number;
-use crate::size::value_size;
+use crate::size::footprint;
 use crate::{compare, key};
 
 /// The least or the greatest value; null if there is none but null.
@@ -57,7 +57,7 @@ impl Accumulate for Extreme {
     }
 
     fn size(&self) -> usize {
-        64 + self.value.as_ref().map_or(0, value_size)
+        64 + self.value.as_ref().map_or(0, footprint)
     }
 }
 
@@ -90,10 +90,10 @@ impl Kept {
                 return Ok(());
             }
             if let Some(((key, _), value)) = self.entries.pop_last() {
-                self.size -= key.len() + value_size(&value) + 48;
+                self.size -= key.len() + footprint(&value) + 48;
             }
         }
-        self.size += key.len() + value_size(&value) + 48;
+        self.size += key.len() + footprint(&value) + 48;
         if self.size > MAX_BYTES {
             return fail(146, "an accumulator of several values used too much memory");
         }

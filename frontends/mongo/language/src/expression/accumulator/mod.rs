@@ -16,7 +16,7 @@ use crate::error::Result;
 use crate::number::Number;
 
 /// What one group may take for one accumulator.
-pub(crate) const MAX_BYTES: usize = 100 << 20;
+pub(crate) const MAX_BYTES: usize = 400 << 20;
 
 /// Values that become one.
 pub(crate) trait Accumulate: Send + Sync {

@@ -184,7 +184,7 @@ fn refuses_malformed_windows() {
 #[test]
 fn keeps_within_memory() {
     let shared = shared();
-    let large: Vec<Document> = (0..200)
+    let large: Vec<Document> = (0..500)
         .map(|id| doc! { "_id": id, "x": "y".repeat(10_000) })
         .collect();
     shared

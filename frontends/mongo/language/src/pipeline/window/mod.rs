@@ -10,6 +10,7 @@ use tessera_core::deadline;
 use self::function::Function;
 use super::environment::BATCH;
 use super::fields::known;
+use super::kept::{ENTRY, Kept};
 use super::sort::Sort;
 use super::stage::Stage;
 use super::step::Step;
@@ -19,7 +20,7 @@ use crate::error::Result;
 use crate::expression::path_components as components;
 use crate::expression::{Expression, ParseContext, Variables, fail};
 use crate::key;
-use crate::size::document_size;
+use crate::size::{document_footprint, footprint};
 
 /// Partitions, their order, and what is computed within them.
 #[derive(Clone, Debug, PartialEq)]
@@ -106,6 +107,10 @@ impl SetWindowFields {
     }
 }
 
+fn exceeded<T>() -> Result<T> {
+    fail(292, "Exceeded memory limit in $setWindowFields")
+}
+
 /// One document and where it belongs.
 struct Row {
     partition: Vec<u8>,
@@ -118,9 +123,8 @@ pub(super) struct Windowing {
     stage: SetWindowFields,
     variables: Variables,
     collation: Collation,
-    memory_limit: usize,
+    kept: Kept,
     rows: Vec<Row>,
-    size: usize,
     finished: Option<std::vec::IntoIter<Document>>,
 }
 
@@ -136,9 +140,8 @@ impl Windowing {
             stage,
             variables,
             collation,
-            memory_limit,
+            kept: Kept::new(memory_limit),
             rows,
-            size: 0,
             finished,
         }
     }
@@ -164,7 +167,7 @@ impl Windowing {
         Ok(finished)
     }
 
-    fn partition(&self, rows: &[Row]) -> Result<Vec<Document>> {
+    fn partition(&mut self, rows: &[Row]) -> Result<Vec<Document>> {
         let documents: Vec<&Document> = rows.iter().map(|row| &row.document).collect();
         let orders: Vec<&[u8]> = rows.iter().map(|row| row.order.as_slice()).collect();
         let sort_field = self
@@ -180,7 +183,11 @@ impl Windowing {
         };
         let mut changed: Vec<Document> = documents.iter().map(|row| (*row).clone()).collect();
         for (path, function) in &self.stage.outputs {
-            for (document, value) in changed.iter_mut().zip(function.values(&partition)?) {
+            let values = function.values(&partition)?;
+            if !self.kept.add(values.iter().map(footprint).sum()) {
+                return exceeded();
+            }
+            for (document, value) in changed.iter_mut().zip(values) {
                 path::set(document, path, value);
             }
         }
@@ -206,9 +213,10 @@ impl Step for Windowing {
             None => Vec::new(),
             Some(sort) => sort.order.key(&document, &self.collation)?,
         };
-        self.size += document_size(&document) + partition.len() + order.len() + 96;
-        if self.size > self.memory_limit {
-            return fail(292, "Exceeded memory limit in $setWindowFields");
+        // Each document is there again, changed, before the first is passed on.
+        let beside = document_footprint(&document) + partition.len() + order.len() + ENTRY;
+        if !self.kept.add_document(&document, beside) {
+            return exceeded();
         }
         self.rows.push(Row {
             partition,

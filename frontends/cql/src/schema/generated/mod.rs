@@ -2,6 +2,10 @@
 //!
 //! The same seed gives the same statements. Some of them are refused, as they should be.
 
+mod access;
+mod keyspaces;
+
+use keyspaces::quote;
 use rand::rngs::StdRng;
 use rand::seq::IndexedRandom;
 use rand::{Rng, SeedableRng};
@@ -139,18 +143,20 @@ const OPTIONS: &[&str] = &[
     "compression = {'class': 'ZstdCompressor', 'compression_level': '3'}",
     "compression = {'enabled': 'false'}",
     "cosmosdb_provisioned_throughput = 400",
-    "cosmosdb_note = 'it''s'",
-    "\"cosmosdb_Odd name\" = '+5'",
+    "cosmosdb_cell_level_timestamp = 'it''s'",
+    "\"cosmosdb_cell_level_timetolive\" = '+5'",
     "crc_check_chance = 0.1",
     "crc_check_chance = 0.123456789012345678",
     "crc_check_chance = 5E-324",
     "default_time_to_live = 630720000",
     "extensions = {}",
+    "extensions = {'a': '0x01'}",
     "gc_grace_seconds = 2147483647",
     "gc_grace_seconds = 0",
     "incremental_backups = false",
     "max_index_interval = 2147483647",
     "memtable = 'default'",
+    "memtable = 'trie'",
     "memtable_flush_period_in_ms = 2147483647",
     "min_index_interval = 1",
     "read_repair = 'none'",
@@ -159,24 +165,33 @@ const OPTIONS: &[&str] = &[
     "speculative_retry = 'NONE'",
 ];
 
-/// Writes statements on a keyspace `ks`.
+const INDEX_OPTIONS: &[&str] = &[
+    "{'case_sensitive': 'false', 'normalize': 'true'}",
+    "{'case_sensitive': 'FALSE'}",
+    "{'ascii': 'true'}",
+    "{'ascii': 'true', 'normalize': 'true', 'case_sensitive': 'true'}",
+    "{'similarity_function': 'cosine'}",
+    "{'similarity_function': 'EUCLIDEAN'}",
+    "{}",
+];
+
+/// Writes statements on a keyspace `ks`, on others, and on roles.
 pub(crate) struct Writer {
     random: StdRng,
+    keyspaces: Vec<String>,
+    roles: Vec<String>,
     types: Vec<String>,
     /// Tables with their columns, which are keys first.
     tables: Vec<(String, Vec<String>)>,
     views: Vec<String>,
 }
 
-/// A name in quotes, as any name may be written.
-fn quote(name: &str) -> String {
-    format!("\"{}\"", name.replace('"', "\"\""))
-}
-
 impl Writer {
     pub(crate) fn new(seed: u64) -> Self {
         Self {
             random: StdRng::seed_from_u64(seed),
+            keyspaces: Vec::new(),
+            roles: Vec::new(),
             types: Vec::new(),
             tables: Vec::new(),
             views: Vec::new(),
@@ -370,10 +385,13 @@ impl Writer {
         };
         match self.random.random_range(0..3) {
             0 => format!("CREATE CUSTOM INDEX {name} ON {table} ({target}) USING 'sai'"),
-            1 => format!(
-                "CREATE CUSTOM INDEX {name} ON {table} ({target}) USING 'StorageAttachedIndex' \
-                 WITH OPTIONS = {{'case_sensitive': 'false', 'normalize': 'true'}}"
-            ),
+            1 => {
+                let options = self.of(INDEX_OPTIONS);
+                format!(
+                    "CREATE CUSTOM INDEX {name} ON {table} ({target}) USING \
+                     'StorageAttachedIndex' WITH OPTIONS = {options}"
+                )
+            }
             _ => format!("CREATE INDEX {name} ON {table} ({target})"),
         }
     }
@@ -466,11 +484,15 @@ impl Writer {
 
     /// The next statement.
     pub(crate) fn next(&mut self) -> String {
-        match self.random.random_range(0..12) {
+        match self.random.random_range(0..19) {
             0..3 => self.create_type(),
             3..6 => self.create_table(),
             6 | 7 => self.create_index(),
             8 => self.create_view(),
+            9 => self.create_keyspace(),
+            10 => self.change_keyspace(),
+            11 | 12 => self.create_role(),
+            13..16 => self.change_access(),
             _ => self.alter(),
         }
     }
