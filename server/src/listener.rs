@@ -22,6 +22,7 @@ use tracing::{Instrument, debug, debug_span, warn};
 
 use crate::error::Error;
 use crate::front_ends::Row;
+use crate::lingering::{Left, Lingering};
 use crate::places::Places;
 use crate::timed_stream::TimedStream;
 
@@ -201,10 +202,10 @@ impl Acceptor {
         let activity = Activity::new(id, self.timeouts);
         let place = self.places.take(id, activity.clone());
         let shutdown = place.shutdown.clone();
-        let stream: Box<dyn Stream> = match &self.tls {
-            None => Box::new(TimedStream::new(stream, activity.clone())),
+        let (stream, left) = match &self.tls {
+            None => prepared(stream, &activity),
             Some(tls) => match self.handshake(tls, stream, shutdown.clone()).await {
-                Ok(stream) => Box::new(TimedStream::new(stream, activity.clone())),
+                Ok(stream) => prepared(stream, &activity),
                 Err(error) => return debug!(%error, "no TLS connection"),
             },
         };
@@ -218,9 +219,13 @@ impl Acceptor {
             id,
             tls,
             listeners: Arc::clone(&self.listeners),
-            shutdown,
+            shutdown: shutdown.clone(),
         };
         self.front_end.serve(connection).await;
+        // A server that stops, or needs the place, has told the client nothing that it must read.
+        if !shutdown.is_requested() {
+            left.linger().await;
+        }
         debug!("closed");
     }
 
@@ -254,6 +259,13 @@ impl Acceptor {
             }
         }
     }
+}
+
+/// What the front end reads and writes, and what is left of it afterwards.
+fn prepared<S: Stream + 'static>(stream: S, activity: &Activity) -> (Box<dyn Stream>, Left) {
+    let (stream, left) = Lingering::new(stream);
+    let stream = TimedStream::new(stream, activity.clone());
+    (Box::new(stream), left)
 }
 
 /// A connection that was just accepted.

@@ -15,6 +15,7 @@ mod error;
 mod front_ends;
 mod health;
 mod http_client;
+mod lingering;
 mod listener;
 mod notify;
 mod open_files;

@@ -80,7 +80,8 @@ fn http_on_a_port_of_another_protocol_is_answered_in_http() {
         };
         // Also where it comes byte by byte, and where a body is announced.
         let announced = "PUT /x HTTP/1.1\r\ncontent-length: 9000\r\n\r\n";
-        for request in [CURL, announced] {
+        let with_body = format!("{announced}{}", "x".repeat(9_000));
+        for request in [CURL, announced, &with_body] {
             let reply = ask(address, request);
             let message = reply.body["message"].as_str().unwrap();
             assert!(message.contains(expected), "{message}");
