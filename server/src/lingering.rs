@@ -1,8 +1,8 @@
 //! Lingering close: the last answer arrives although its client still sends.
 //!
 //! Closing a socket with unread bytes resets the connection, and a reset discards what the peer has
-//! not read yet: the error that says why the server ends the connection. So the server stops sending
-//! and reads on for a moment, until the client has seen that and closes.
+//! not read yet: the error that says why the server ends the connection. So the server stops
+//! sending and reads on for a moment, until the client has seen that and closes.
 
 use std::io;
 use std::pin::Pin;
@@ -16,7 +16,7 @@ use tokio::sync::oneshot;
 /// How long a client has to notice that the connection has ended.
 const LONGEST: Duration = Duration::from_secs(2);
 
-/// What is read of it meanwhile, in pieces: the largest message that a client may be in the middle of.
+/// How much is read meanwhile: the largest message that a client may be in the middle of.
 const MOST_BYTES: u64 = 64 << 20;
 const PIECE: usize = 16 << 10;
 
@@ -60,8 +60,8 @@ impl<S: Stream + 'static> Drop for Lingering<S> {
 }
 
 impl Left {
-    /// Waits until the peer has ended too. At once where it has, or where the front end still has the
-    /// stream.
+    /// Waits until the peer has ended too. At once where it has, or where the front end still has
+    /// the stream.
     pub(crate) async fn linger(mut self) {
         let Ok(mut stream) = self.0.try_recv() else {
             return;
