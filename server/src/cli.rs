@@ -15,19 +15,19 @@ use crate::{advise, backup, copy, health, output, private_files, program, serve}
 struct Command {
     name: &'static str,
     about: &'static str,
-    /// Which settings it takes as flags.
+    /// The settings that it takes as flags.
     takes: fn(&Setting) -> bool,
-    /// What it takes besides settings.
+    /// Its arguments besides settings.
     arguments: fn() -> Vec<Arg>,
     run: Run,
 }
 
-/// What a command does.
+/// The action of a command.
 #[derive(Clone, Copy)]
 enum Run {
-    /// With the settings in force.
+    /// Needs valid settings.
     With(fn(&Settings, &ArgMatches, Instant) -> Result<(), Error>),
-    /// Whatever the settings are, also where they are wrong.
+    /// Runs without settings, even if they are invalid.
     Alone(fn(&ArgMatches) -> Result<(), Error>),
 }
 

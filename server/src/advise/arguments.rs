@@ -1,4 +1,4 @@
-//! What `tessera advise` is asked.
+//! The arguments of `tessera advise`.
 
 use std::path::PathBuf;
 
@@ -20,7 +20,7 @@ const GROWTH: &str = "growth";
 const FORMAT: &str = "format";
 const SVG: &str = "svg";
 
-/// Where the records are.
+/// The source of the records.
 pub(super) enum Subject {
     File(PathBuf),
     /// In a container of a data folder.
@@ -32,11 +32,11 @@ pub(super) enum Subject {
 /// A server that is asked through its console.
 pub(super) struct Server {
     pub(super) address: String,
-    /// Whom to trust if it speaks TLS.
+    /// The certificate to trust if it speaks TLS.
     pub(super) trust: Option<PathBuf>,
 }
 
-/// What is asked, and how it is to be shown.
+/// The question and the form of the answer.
 pub(super) struct Asked {
     pub(super) subject: Subject,
     pub(super) question: Question,
@@ -44,7 +44,7 @@ pub(super) struct Asked {
     pub(super) svg: Option<PathBuf>,
 }
 
-/// What the command takes besides settings.
+/// The arguments of the command besides settings.
 pub(crate) fn arguments() -> Vec<Arg> {
     let option = |name: &'static str, value: &'static str, help: &'static str| {
         Arg::new(name).long(name).value_name(value).help(help)

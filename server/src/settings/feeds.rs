@@ -1,4 +1,4 @@
-//! The settings of change feeds: who has one, and for how long it is kept.
+//! The settings of change feeds: which containers have one, and how long it is kept.
 
 use tessera_core::feed::retention::FeedOptions;
 
@@ -6,7 +6,7 @@ use super::partitions::SIZES;
 use super::value;
 use super::{Apply, Kind, Setting};
 
-/// What the settings say.
+/// The parsed settings.
 pub(crate) type FeedSettings = FeedOptions;
 
 pub(crate) const OPTIONS: &[Setting] = &[
