@@ -223,7 +223,7 @@ impl Search<'_> {
         let missing = self.query.max_entities.saturating_sub(self.found.len());
         PageRequest {
             reverse: false,
-            // As many as are missing, or twice as many as last time.
+            // As many as are missing, or as many as were examined so far.
             max_items: missing.max(self.examined).clamp(1, STEP),
             max_bytes: MAX_BYTES.saturating_sub(self.bytes).max(1),
             continuation,

@@ -60,12 +60,12 @@ enum Admitted {
 }
 
 impl Admission {
-    /// Whether the operation reads the body.
+    /// Whether the request is authorized, so that its body is needed.
     pub(crate) fn is_granted(&self) -> bool {
         self.admitted.is_ok()
     }
 
-    /// The name of the operation, for the list of running operations.
+    /// The name of the operation, for diagnostics.
     pub(crate) fn operation(&self) -> &'static str {
         match &self.admitted {
             Ok(Admitted::Operation(admitted)) => admitted.0.name(),

@@ -157,7 +157,7 @@ pub(super) async fn get(call: &Call<'_>, table: &str) -> Result<Reply> {
     })
 }
 
-/// Adds the table's throughput in the header that asked for it.
+/// Adds the table's throughput, in the header with which clients set it.
 fn with_throughput(reply: Reply, throughput: Option<Throughput>) -> Reply {
     match throughput {
         None => reply,
