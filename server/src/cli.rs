@@ -48,7 +48,7 @@ const COMMANDS: &[Command] = &[
     },
     Command {
         name: "health",
-        about: "Ask the server of these settings whether it is well; fail unless it is",
+        about: "Check the health of the server with these settings; fails unless it is healthy",
         takes: |setting| {
             ["console", "data", "tls-cert", "tls-key", "tls-self-signed"].contains(&setting.name)
         },
@@ -57,11 +57,11 @@ const COMMANDS: &[Command] = &[
     },
     Command {
         name: "backup",
-        about: "Copy the data to a new folder, also while the server runs on it",
+        about: "Copy the data to a new folder, also while a server runs on it",
         takes: |setting| setting.name == "data",
         arguments: || {
             vec![folder(
-                "The folder to make; it must not exist yet, or be empty",
+                "The folder to create; it must not exist or must be empty",
             )]
         },
         run: Run::With(
@@ -100,7 +100,7 @@ const COMMANDS: &[Command] = &[
     },
     Command {
         name: "version",
-        about: "Print the version, the commit it was built from and what it was built for",
+        about: "Print the version, the commit and the target of the build",
         takes: |_| false,
         arguments: Vec::new,
         run: Run::Alone(|_| program::print_version()),
@@ -119,7 +119,7 @@ const COMMANDS: &[Command] = &[
         name: "man",
         about: "Write the manual pages to a folder",
         takes: |_| false,
-        arguments: || vec![folder("The folder for the pages; made if it is missing")],
+        arguments: || vec![folder("The folder for the pages; created if it is missing")],
         run: Run::Alone(|matches| match matches.get_one::<PathBuf>(DIR) {
             Some(folder) => program::write_manual(parser(), folder),
             None => Err(Error::Settings("man needs a folder".to_owned())),

@@ -58,15 +58,15 @@ pub(crate) fn arguments() -> Vec<Arg> {
         option(
             KEY,
             "FIELD[,FIELD…]",
-            "A candidate; again for the next one. A dot leads into a \
-            nested document. Without any, the fields at the top of the documents are tried",
+            "A candidate key; may be repeated. A dot selects a field of a nested document. \
+             Without it, the top-level fields are compared",
         )
         .action(ArgAction::Append),
         option(
             CONTAINER,
             "API/DATABASE/NAME",
-            "Look at a stored container, under the key it has and under others, instead of a file; \
-            a server may be running on the data",
+            "Compare keys for a stored container, its present one included, instead of a file; a \
+             server may be running on the data",
         ),
         option(
             LIVE,
@@ -75,7 +75,7 @@ pub(crate) fn arguments() -> Vec<Arg> {
             without it, the data folder's own",
         )
         .requires(CONTAINER),
-        option(TRUST, "FILE", "The certificate to trust, if that is https")
+        option(TRUST, "FILE", "The certificate to trust if the URL is https")
             .value_parser(value_parser!(PathBuf))
             .requires(LIVE),
         option(
@@ -94,8 +94,7 @@ pub(crate) fn arguments() -> Vec<Arg> {
         option(
             GROWTH,
             "FACTOR",
-            "How many times today's data there will be, for the limits of \
-            size [default: 1]",
+            "Expected growth of the data, for the size limits [default: 1]",
         )
         .allow_negative_numbers(true)
         .value_parser(value_parser!(f64)),
