@@ -75,9 +75,13 @@ pub(crate) fn arguments() -> Vec<Arg> {
             without it, the data folder's own",
         )
         .requires(CONTAINER),
-        option(TRUST, "FILE", "The certificate to trust if the URL is https")
-            .value_parser(value_parser!(PathBuf))
-            .requires(LIVE),
+        option(
+            TRUST,
+            "FILE",
+            "The certificate to trust if the URL is https",
+        )
+        .value_parser(value_parser!(PathBuf))
+        .requires(LIVE),
         option(
             THROUGHPUT,
             "RU",
