@@ -1,4 +1,4 @@
-//! What the program knows of its own build: the commit, and which processor it needs.
+//! Compiles the commit and the required processor features into the program.
 
 use std::env;
 use std::error::Error;
@@ -6,9 +6,9 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-/// Features of processors: as the compiler calls them, as people do, and the C expression that
-/// says whether this processor has it. What every processor of the architecture has is left out,
-/// and so is what comes only together with one of these.
+/// Features of processors: the compiler's name, the usual name, and the C expression that tests
+/// for it. Features that every processor of the architecture has are left out, and so are those
+/// that come only together with one of these.
 const X86_64: &[[&str; 3]] = &[
     ["ssse3", "SSSE3", "leaf_1 & bit_SSSE3"],
     ["sse4.1", "SSE4.1", "leaf_1 & bit_SSE4_1"],
@@ -40,7 +40,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Compiles the check of the processor, for the oldest one.
+/// Compiles the check of the processor, for the oldest one, and what older C libraries lack.
 fn check_processor() -> Result<(), Box<dyn Error>> {
     let (known, oldest, flag) = match env::var("CARGO_CFG_TARGET_ARCH")?.as_str() {
         "x86_64" => (X86_64, "x86-64", "-march=x86-64"),
@@ -57,13 +57,14 @@ fn check_processor() -> Result<(), Box<dyn Error>> {
     let folder = env::var("OUT_DIR")?;
     fs::write(Path::new(&folder).join("requirements.h"), requirements)?;
     println!("cargo:rerun-if-changed=src/processor.c");
+    println!("cargo:rerun-if-changed=src/older_glibc.c");
     cc::Build::new()
-        .file("src/processor.c")
+        .files(["src/processor.c", "src/older_glibc.c"])
         .include(&folder)
         .define("OLDEST", format!("\"{oldest}\"").as_str())
         .flag(flag)
         .inherit_rustflags(false)
-        // Nothing calls it, so the linker would leave it out.
+        // Rust code calls nothing of it, so the linker would leave it out.
         .link_lib_modifier("+whole-archive")
         .try_compile("tessera_processor")?;
     Ok(())

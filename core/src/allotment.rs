@@ -1,12 +1,12 @@
 //! Budgets that several servers share: how much of a partition's share this one may grant.
 //!
-//! Every second each server tells the others, through the engine, what it wants of each partition
-//! with provisioned throughput: what it spent there, or more than there is where it had to hold
-//! requests back. Who wants less than an even part gets what it wants, and the others divide the
-//! rest evenly; so together they grant one share, a second after a change at the latest. A server
-//! counts as silent when what it told has not changed for a while by the steady clock of who looks:
-//! wall clocks that differ, or are set, change nothing. An engine of our own has nobody to share
-//! with, and none of this.
+//! Every second each server publishes its demand for each partition with provisioned throughput
+//! through the engine: what it spent there, or more than the whole share where it had to throttle
+//! requests. A server that wants less than an even part gets what it wants, and the others divide
+//! the rest evenly. Together they grant one share, at the latest a second after a change. A server
+//! counts as silent when its published demand has not changed for a while by the steady clock of
+//! the server that reads it, so wall clocks that differ or are set have no effect. The embedded
+//! engines have a single server and do none of this.
 
 use std::collections::HashMap;
 
@@ -22,27 +22,27 @@ use crate::key::{self, PartitionId, StorageId, system};
 use crate::store::Store;
 use crate::walk::Walk;
 
-/// For how long a silent server is still counted.
+/// How long a silent server is still counted.
 const COUNTED_MS: u64 = 5_000;
-/// What a server left behind that is silent for so long is removed.
+/// The demand of a server that has been silent for this long is removed.
 const KEPT_MS: u64 = 60_000;
-/// More than any share.
+/// A demand larger than any share.
 const EVERYTHING: u64 = u64::MAX;
 
-/// What each server wants of the budgets, as far as this one knows.
+/// The demand of each server for the budgets, as far as this one knows.
 #[derive(Default)]
 pub(crate) struct Allotments {
     places: DashMap<Place, Demand>,
 }
 
-/// Who wants what of one budget. In thousandths of request units.
+/// The demands for one budget, in thousandths of request units.
 #[derive(Default)]
 struct Demand {
-    /// What this server spent since it told the others.
+    /// What this server spent since it last published its demand.
     spent: u64,
-    /// Whether it has held back requests since then.
+    /// Whether it has throttled requests since then.
     held_back: bool,
-    /// What each of the others wants in a second, the least first.
+    /// The demands of the other servers for a second, smallest first.
     others: SmallVec<[u64; 2]>,
 }
 
@@ -62,7 +62,7 @@ impl Allotments {
         self.places.entry(place).or_default().held_back = true;
     }
 
-    /// What this server wants, after `passed_ms` since the last time.
+    /// The demand of this server, `passed_ms` after the last one.
     fn tell(&self, passed_ms: u64) -> Vec<(StorageId, PartitionId, u64)> {
         let mut wanted = Vec::new();
         self.places.retain(|(storage, partition), demand| {
@@ -79,7 +79,7 @@ impl Allotments {
         wanted
     }
 
-    /// Notes what the others want.
+    /// Records the demands of the other servers.
     fn hear(&self, mut others: HashMap<Place, SmallVec<[u64; 2]>>) {
         for mut demand in self.places.iter_mut() {
             demand.others = others.remove(demand.key()).unwrap_or_default();
@@ -92,7 +92,7 @@ impl Allotments {
     }
 }
 
-/// The part of `share` for somebody who wants everything, beside others who want this much.
+/// The part of `share` for a server with unlimited demand, beside others with these demands.
 fn part(share: u64, others: &[u64]) -> u64 {
     let (mut left, mut takers) = (share, others.len() as u64 + 1);
     for wants in others {
@@ -105,35 +105,35 @@ fn part(share: u64, others: &[u64]) -> u64 {
     left / takers
 }
 
-/// What one server told.
+/// The published demand of one server.
 #[derive(Serialize, Deserialize)]
 struct Told {
-    /// By its own steady clock: all that others read from it is whether it is new.
+    /// By its own steady clock. Others only compare it with the last one they read.
     at_ms: u64,
     wants: Vec<(StorageId, PartitionId, u64)>,
 }
 
-/// The conversation of one server with the others.
+/// The exchange of demands between one server and the others.
 #[derive(Default)]
 pub(crate) struct Exchange {
     told_at_ms: u64,
-    /// Whether something that this server told is stored.
+    /// Whether a demand of this server is stored.
     is_told: bool,
-    /// When each of the others told something new, by their keys.
+    /// When each of the others last published something new, by key.
     heard: HashMap<Bytes, Heard>,
 }
 
-/// The latest that another server told.
+/// The latest demand of another server.
 #[derive(Clone, Copy)]
 struct Heard {
-    /// By its clock; none if it cannot be read, which is what another release may have told.
+    /// By its clock; none if it cannot be read, as from another release.
     told_at_ms: Option<u64>,
-    /// By ours.
+    /// By the clock of this server.
     at_ms: u64,
 }
 
 impl Exchange {
-    /// Tells and hears once.
+    /// Publishes and reads the demands once.
     pub(crate) async fn round(&mut self, store: &Store) -> Result<()> {
         let Some(allotments) = store.budgets().allotments() else {
             return Ok(());
@@ -164,7 +164,7 @@ impl Exchange {
             }
         }
         allotments.hear(others);
-        // Who is gone from the engine has left, or was forgotten by another server.
+        // A server without an entry has left, or was removed by another server.
         self.heard
             .retain(|_, heard| now_ms.saturating_sub(heard.at_ms) <= 2 * KEPT_MS);
         for key in forgotten {
@@ -183,13 +183,13 @@ impl Exchange {
             transaction.writes.delete(own);
         }
         match transaction.commit().await {
-            // Two servers forgot the same third one.
+            // Two servers removed the same third one.
             Ok(_) | Err(Error::Conflict) => Ok(()),
             Err(error) => Err(error),
         }
     }
 
-    /// For how long a server has told nothing new, as far as this one knows.
+    /// How long a server has published nothing new, as far as this one knows.
     fn silent_ms(&mut self, key: &Bytes, told_at_ms: Option<u64>, now_ms: u64) -> u64 {
         let new = Heard {
             told_at_ms,
@@ -202,7 +202,7 @@ impl Exchange {
         now_ms.saturating_sub(heard.at_ms)
     }
 
-    /// Leaves everything to the others.
+    /// Withdraws the demand of this server.
     pub(crate) async fn leave(self, store: &Store) -> Result<()> {
         if self.is_told {
             let mut transaction = store.begin().await?;
@@ -256,7 +256,7 @@ mod tests {
     fn silence_is_measured_by_who_listens() {
         let mut exchange = Exchange::default();
         let (one, other) = (Bytes::from_static(b"1"), Bytes::from_static(b"2"));
-        // Whatever their clocks say, an hour or a day apart, they are heard when they say more.
+        // Their clocks may differ by an hour or a day: a changed demand counts.
         for (round, skew) in [0, 3_600_000, 86_400_000, u64::MAX / 2]
             .into_iter()
             .enumerate()

@@ -22,22 +22,23 @@ use crate::reaper::Reaper;
 use crate::sizing::Sizer;
 use crate::store::Store;
 
-/// How often it looks for work when nobody announced any.
+/// How often it looks for work when none was announced.
 const ROUND: Duration = Duration::from_secs(1);
 
-/// After which time without a word another server does what one does for all.
+/// Time without an announcement after which another server takes over the work that one does for
+/// all.
 const TERM: Duration = Duration::from_secs(10);
 
-/// How often it looks at what it has passed already.
+/// How often it scans again from the start.
 const FULL_LOOK_INTERVAL: Duration = Duration::from_secs(60);
 
-/// How often it looks whether there are change feeds by now.
+/// How often it looks for new change feeds.
 const FEEDS_LOOK: Duration = Duration::from_secs(5);
 
-/// A step of tidying is followed by so many times the time that it took, and a pass as well.
+/// Each step and each pass of tidying is followed by a pause of this many times its duration.
 const TIDY_REST: u32 = 5;
 
-/// After so many such intervals without a request a container is forgotten: an hour.
+/// A container without a request for this many such intervals (an hour) is dropped from the cache.
 const IDLE_ROUNDS: u8 = 60;
 
 /// The background of a store, running until stopped or dropped.
@@ -64,7 +65,8 @@ impl Background {
             };
             let agreeing = agree(&store, stopping.clone());
             let mut stopped = stopping;
-            // Also ends when the handle was dropped. Agreeing ends by itself, to tell the others.
+            // Also ends when the handle was dropped. The agreement on budgets ends by itself, to
+            // withdraw the demand of this server.
             let working = async {
                 tokio::select! {
                     () = background => {}
@@ -85,7 +87,7 @@ impl Background {
     }
 }
 
-/// Tells when the next round is due: when somebody announces work, or after a second.
+/// Waits until the next round is due: when work is announced, or after a second.
 struct Rounds {
     announced: watch::Receiver<()>,
 }
@@ -103,7 +105,7 @@ impl Rounds {
             .ok();
     }
 
-    /// Also when it turns out whose work it is.
+    /// Also when the lease changes hands.
     async fn next_or(&mut self, led: &mut watch::Receiver<Lead>) {
         tokio::select! {
             () = self.next() => {}
@@ -112,15 +114,15 @@ impl Rounds {
     }
 }
 
-/// Says that a round failed; the next one tries again.
+/// Logs that a round failed; the next one tries again.
 fn report(what: &str, done: Result<()>) {
     if let Err(error) = done {
         complain(&error, &format!("{what} failed and will be tried again"));
     }
 }
 
-/// Says what went wrong. An engine that cannot be reached says so itself, once; this would say it
-/// with every round.
+/// Logs the error. An unreachable engine logs that once by itself; this would repeat it with every
+/// round.
 fn complain(error: &Error, what: &str) {
     if let Error::Unavailable(_) = error {
         tracing::debug!(%error, "{what}");
@@ -129,8 +131,8 @@ fn complain(error: &Error, what: &str) {
     }
 }
 
-/// What would be the same for each of the servers that share the engine: one of them does it. That
-/// is asked once a second for all of it.
+/// Work that one of the servers on an engine does for all of them. The lease is checked once a
+/// second for all such work.
 async fn work_for_all(store: &Store) {
     let (leads, led) = watch::channel(Lead::Unknown);
     tokio::join!(
@@ -142,7 +144,7 @@ async fn work_for_all(store: &Store) {
     );
 }
 
-/// Whether this server does what is done by one for all.
+/// Whether this server has the lease.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Lead {
     Unknown,
@@ -160,7 +162,7 @@ async fn lead(store: &Store, leads: watch::Sender<Lead>) {
                 Lead::Unknown
             }
         };
-        // Only news: each loop has rounds of its own.
+        // Only changes are announced: each loop has rounds of its own.
         leads.send_if_modified(|known| std::mem::replace(known, lead) != lead);
         tokio::time::sleep(ROUND).await;
     }
@@ -178,7 +180,7 @@ async fn expire(store: &Store, mut led: watch::Receiver<Lead>) {
     }
 }
 
-/// Has the engine clean up behind the writers, bit by bit, in a small part of the time.
+/// Has the engine clean up behind the writers in small steps, for a small part of the time.
 async fn tidy(store: &Store, led: watch::Receiver<Lead>) {
     let mut took = Duration::ZERO;
     loop {
@@ -227,7 +229,7 @@ async fn resume_jobs(store: &Store) {
     let mut rounds = Rounds::of(store);
     loop {
         match store.take_over_jobs().await {
-            // Beside this loop: a long job must not hold up another.
+            // In a task of its own: a long job must not delay another.
             Ok(jobs) => jobs.into_iter().for_each(|job| {
                 spawn("job", store.clone().run_resumed(job));
             }),
@@ -237,18 +239,18 @@ async fn resume_jobs(store: &Store) {
     }
 }
 
-/// Says which containers cannot be read, once after each start.
+/// Logs which containers cannot be read, once after each start.
 async fn report_damage(store: &Store) {
     if let Err(error) = store.report_damage().await {
         tracing::warn!(%error, "the definitions could not be looked through");
     }
 }
 
-/// Lets go of the definitions and the heat of containers that nobody uses.
+/// Drops the cached definitions and the heat of idle containers.
 async fn forget_idle(store: &Store) {
     loop {
         tokio::time::sleep(FULL_LOOK_INTERVAL).await;
-        // Where they take much of all memory, those that nobody uses now go at once.
+        // Under memory pressure those without a request in this interval go at once.
         let memory = store.memory();
         let is_much = store.catalog().footprint() > memory.limit() / 4;
         store
@@ -258,8 +260,8 @@ async fn forget_idle(store: &Store) {
     }
 }
 
-/// Brings containers of earlier versions up to date, once after each start. What is begun is a job,
-/// which goes on after the next start.
+/// Brings containers of earlier versions up to date, once after each start. Jobs that it begins
+/// continue after the next start.
 async fn upgrade(store: &Store) {
     let upgraded = async {
         store.adopt_all_orphans().await?;
@@ -270,7 +272,7 @@ async fn upgrade(store: &Store) {
     }
 }
 
-/// Tends the change feeds, often while there are any.
+/// Maintains the change feeds, often while there are any.
 async fn tend_feeds(store: &Store, led: watch::Receiver<Lead>) {
     let mut tender = Tender::default();
     if let Err(error) = store.turn_on_all_feeds().await {
@@ -317,7 +319,7 @@ async fn agree(store: &Store, mut stopping: watch::Receiver<bool>) {
     }
 }
 
-/// Hears what other servers announce.
+/// Reads the announcements of other servers.
 async fn listen(store: &Store) {
     let Some(mut news): Option<News> = store.engine().news() else {
         return;
@@ -331,16 +333,16 @@ async fn listen(store: &Store) {
     }
 }
 
-/// Tells when to look at everything again. The reaper and the expirer remember where they were,
+/// Decides when to scan from the start again. The reaper and the expirer remember their position,
 /// because stepping over the tombstones of what they removed gets slower and slower; now and then
-/// they look from the start, for what came in behind them.
+/// they start over, for entries written behind that position.
 #[derive(Default)]
 pub(crate) struct FullLook {
     last: Option<Instant>,
 }
 
 impl FullLook {
-    /// Whether it is time; the first time always is.
+    /// Whether it is time; always true the first time.
     pub(crate) fn is_due(&mut self) -> bool {
         let due = self
             .last
@@ -353,8 +355,8 @@ impl FullLook {
 }
 
 impl Store {
-    /// Does everything there is to do in the background now, for callers that want it done and not
-    /// just begun: tests, and tools that close the store right after.
+    /// Runs all pending background work to its end, for callers that need it done and not just
+    /// begun: tests, and tools that close the store right after.
     pub async fn settle(&self) -> Result<()> {
         for job in self.take_over_jobs().await? {
             self.clone().run_resumed(job).await;

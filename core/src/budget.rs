@@ -1,21 +1,20 @@
 //! Budgets: how many request units a physical partition still has.
 //!
-//! A partition has its even share of what was provisioned for the container, each second anew. A
-//! request is let in while anything is left, and pays afterwards, when it is known what it cost; so
-//! one that costs more than a second's share leaves a debt. For that nobody is refused for longer
-//! than [`REFUSED_SECONDS`]: what exceeds it is in arrears and paid in instalments, of half of what
-//! each second has and of what a second leaves unused, so that small requests go on beside it. All
-//! of it is paid in the end. Requests that come while much is in arrears already
-//! ([`ARREARS_SECONDS`]) are the ones that would make a partition spend more than it has, however
-//! long one looks, and are paid for at once. Who lowers the throughput of a container takes nothing
-//! away from the seconds that follow: debts keep their part of a second.
+//! A partition has an even share of the container's provisioned throughput, anew each second. A
+//! request is admitted while anything is left and pays afterwards, when its cost is known, so one
+//! that costs more than a second's share leaves a debt. A debt refuses requests for at most
+//! [`REFUSED_SECONDS`]: the rest is in arrears and paid in instalments, of half of each second's
+//! share and of what a second leaves unused, so that small requests are still served. All of it is
+//! paid in the end. While the arrears are large ([`ARREARS_SECONDS`]), further debts are paid at
+//! once; otherwise a partition could spend more than its throughput without bound. Lowering the
+//! throughput of a container does not enlarge its debts: they keep their part of a second.
 //!
 //! Seconds are those of [`Clock::steady_ms`]: a wall clock that is set gives and takes nothing.
 //! Containers that share the throughput of their database share these budgets too:
 //! `crate::sharing`; and so do servers that share an engine: `crate::allotment`.
 //!
-//! Two things may be asked for beside that ([`Throttling`]): bursts, in which a partition spends
-//! what it left unused before, and patience, with which a request waits for its turn.
+//! Two settings change that ([`Throttling`]): bursts, in which a partition spends what it left
+//! unused before, and patience, for which a request waits for throughput instead of being refused.
 
 use std::fmt;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
@@ -35,27 +34,27 @@ use crate::store::Store;
 use crate::throughput::{Charge, Meter};
 
 const SECOND_MS: u64 = 1_000;
-/// More budgets than this are looked through for such as nobody uses any more.
+/// From this many budgets on, unused ones are removed.
 const MANY: usize = 10_000;
-/// Unused shares of so many seconds are kept for bursts.
+/// Unused shares of this many seconds are kept for bursts.
 const KEPT_SECONDS: u64 = 300;
-/// No debt makes a partition refuse everything for longer than so many seconds, the one in which it
-/// was made included.
+/// A debt makes a partition refuse everything for at most this many seconds, the one in which it
+/// arose included.
 const REFUSED_SECONDS: u64 = 2;
-/// Shares of so many seconds may be in arrears before more debts are paid for at once.
+/// Shares of this many seconds may be in arrears before further debts are paid at once.
 const ARREARS_SECONDS: u64 = 10;
-/// A burst spends at most so much in a second, its share included.
+/// The most that a burst spends in a second, its share included.
 const BURST_MILLI_UNITS: u64 = 3_000_000;
 
 /// A physical partition, or a share of what a database shares.
 pub(crate) type Place = (StorageId, PartitionId);
 
-/// What requests are paid from.
+/// The budget that requests are paid from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Budget {
-    /// Under which it is kept.
+    /// The key of the budget.
     pub(crate) place: Place,
-    /// What it has in a second.
+    /// Its share of a second.
     pub(crate) share: Charge,
 }
 
@@ -69,12 +68,13 @@ pub struct Throttling {
     pub patience: Duration,
 }
 
-/// Why a partition has nothing left.
+/// Why a partition has no throughput left.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Shortage {
-    /// What the partition has in a second.
+    /// The partition's share of a second.
     pub share: Charge,
-    /// What the request cost that it is still paying off; none if only this second's is used up.
+    /// The cost of the request that it is still paying off; none if only this second's share is
+    /// used up.
     pub request: Option<Charge>,
 }
 
@@ -94,7 +94,7 @@ impl fmt::Display for Shortage {
     }
 }
 
-/// That a request is not let in.
+/// A request that is not admitted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Refusal {
     retry_after: Duration,
@@ -105,31 +105,31 @@ struct Refusal {
 pub(crate) struct Budgets {
     clock: Clock,
     throttling: Throttling,
-    /// What other servers on the same engine want; none if there cannot be any.
+    /// The demands of other servers on the same engine; none if there cannot be any.
     allotments: Option<Allotments>,
     spent: DashMap<Place, Spent>,
-    /// How many those are: the map would lock all its parts to tell.
+    /// The number of budgets: counting them in the map would lock all its shards.
     known: AtomicUsize,
-    /// The second in which idle ones were last looked for.
+    /// The second in which idle ones were last removed.
     swept: AtomicU64,
 }
 
-/// What one partition spent and has not been given back yet. In thousandths of request units.
+/// What one partition spent and has not paid back yet, in thousandths of request units.
 #[derive(Clone, Copy, Debug)]
 struct Spent {
-    /// Spent of the second that runs, and of later ones while those are still to come.
+    /// Spent of the current second and of later ones.
     milli_units: u64,
-    /// What it owes beyond that, and pays in instalments.
+    /// The arrears, which it pays in instalments.
     arrears: u64,
-    /// What the latest request cost that was more than a second has.
+    /// The cost of the latest request above a second's share.
     costly: u64,
-    /// What it left unused and may still spend in bursts.
+    /// Unused throughput that it may still spend in bursts.
     saved: u64,
     /// The second up to which its shares are accounted for.
     second: u64,
     /// What this server may grant of it in one second.
     share: u64,
-    /// What was provisioned for it in one second.
+    /// Its provisioned share of one second.
     provisioned: u64,
 }
 
@@ -171,15 +171,14 @@ impl Spent {
         self.milli_units += self.pay_arrears(left / 2);
     }
 
-    /// Pays at most so much of the arrears. Answers how much that was.
+    /// Pays at most this much of the arrears and returns what was paid.
     fn pay_arrears(&mut self, most: u64) -> u64 {
         let paid = self.arrears.min(most);
         self.arrears -= paid;
         paid
     }
 
-    /// Takes note of what it may grant now. What was spent of a larger second is the same part of a
-    /// smaller one.
+    /// Sets the share. What was spent of a larger share becomes the same fraction of a smaller one.
     fn set_share(&mut self, share: u64, provisioned: u64) {
         self.share = share;
         if provisioned < self.provisioned {
@@ -192,7 +191,7 @@ impl Spent {
         self.provisioned = provisioned;
     }
 
-    /// Notes what a request cost.
+    /// Records the cost of a request.
     fn spend(&mut self, milli_units: u64) {
         if milli_units > self.share {
             self.costly = milli_units;
@@ -216,7 +215,7 @@ impl Spent {
         self.arrears = self.arrears.saturating_add(deferred);
     }
 
-    /// What may be spent in one second beyond the share.
+    /// The most that may be spent in one second beyond the share.
     fn burst(&self) -> u64 {
         self.saved.min(BURST_MILLI_UNITS.saturating_sub(self.share))
     }
@@ -258,12 +257,12 @@ impl Budgets {
         }
     }
 
-    /// Where servers that share the budgets agree on them; none if they are of this server alone.
+    /// The agreement of the servers that share the budgets; none if only this server uses them.
     pub(crate) fn allotments(&self) -> Option<&Allotments> {
         self.allotments.as_ref()
     }
 
-    /// Lets a request in, or says how long it is until something is left.
+    /// Admits a request, or returns the time until something is left.
     fn admit(&self, place: Place, provisioned: u64) -> std::result::Result<(), Refusal> {
         let allotted = |allotments: &Allotments| allotments.of(place, provisioned);
         let share = self.allotments().map_or(provisioned, allotted);
@@ -300,8 +299,8 @@ impl Budgets {
         }
     }
 
-    /// Divides what `parents` owe and saved among their heirs, so that a split or merge is neither
-    /// a gift nor a loss.
+    /// Divides the debts and savings of `parents` among their heirs, so that a split or merge
+    /// changes neither.
     pub(crate) fn hand_over(
         &self,
         storage: StorageId,
@@ -343,7 +342,7 @@ impl Budgets {
         }
     }
 
-    /// Forgets budgets that nobody uses any more, at most once in a second.
+    /// Removes unused budgets, at most once in a second.
     #[cold]
     fn forget_idle(&self, now_ms: u64) {
         let second = now_ms / SECOND_MS;
@@ -364,9 +363,9 @@ impl Budgets {
 /// Where a request waits for throughput.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Waits {
-    /// Where it asks.
+    /// Where it asks for throughput.
     Here,
-    /// Where it gave back what it holds: it is refused, and [`Bill::take_turn`] says when to try
+    /// After it has released its latches: it is refused, and [`Bill::take_turn`] says when to try
     /// again.
     Elsewhere,
 }
@@ -374,19 +373,20 @@ pub(crate) enum Waits {
 /// A request that waits for throughput.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Turn {
-    /// When it may be let in.
+    /// When it may be admitted.
     pub(crate) at: Instant,
     /// When its patience ends.
     until: Instant,
 }
 
-/// What one transaction does and owes. It pays when it is dropped, however the transaction ends.
+/// The work and the debt of one transaction. It is paid when this is dropped, however the
+/// transaction ends.
 #[derive(Default)]
 pub(crate) struct Bill {
     pub(crate) meter: Meter,
-    /// Partitions with a budget that let the transaction in, and where that is kept.
+    /// Partitions with a budget that admitted the transaction, with the keys of their budgets.
     admitted: SmallVec<[(Place, Place); 1]>,
-    /// Who keeps those budgets.
+    /// The owner of those budgets.
     payee: Option<Store>,
     /// When its patience ends, if it has waited or does.
     until: Option<Instant>,
@@ -395,8 +395,8 @@ pub(crate) struct Bill {
 }
 
 impl Bill {
-    /// Asks a physical partition of `container` to be let in, unless it has done so before. Waits
-    /// for its turn as long as the store has patience, which is for the transaction as a whole.
+    /// Asks a physical partition of `container` for admission, unless it was admitted before. Waits
+    /// for its turn within the patience of the store, which counts for the transaction as a whole.
     pub(crate) async fn admit(
         &mut self,
         store: &Store,
@@ -434,7 +434,7 @@ impl Bill {
         Ok(())
     }
 
-    /// When one that was refused may try again, if its patience lasts so long.
+    /// When a refused request may try again, if its patience lasts that long.
     fn turn(&self, refusal: Refusal, patience: Duration) -> Option<Turn> {
         if patience.is_zero() {
             return None;
@@ -452,12 +452,12 @@ impl Bill {
         self.turn.take()
     }
 
-    /// Goes on with what is left of the patience of one that has waited.
+    /// Continues with the rest of the patience of a request that has waited.
     pub(crate) fn has_waited(&mut self, turn: Turn) {
         self.until = Some(turn.until);
     }
 
-    /// What was done, after paying for it.
+    /// The work done, after paying for it.
     pub(crate) fn settle(mut self) -> Meter {
         self.pay();
         std::mem::take(&mut self.meter)
@@ -533,8 +533,8 @@ mod tests {
         assert_eq!(wait(&budgets), None);
     }
 
-    /// Asks for `costs` in turn, again and again, every tenth of a second. Answers what was granted
-    /// and for how long at a stretch nothing was, in milliseconds.
+    /// Asks for `costs` in turn, every tenth of a second. Returns what was granted and the longest
+    /// time without a grant, in milliseconds.
     fn saturate(budgets: &Budgets, clock: &Clock, costs: &[u64], seconds: u64) -> (u64, u64) {
         let (mut granted, mut refused, mut longest) = (0, 0, 0);
         let mut costs = costs.iter().cycle();
@@ -565,7 +565,7 @@ mod tests {
                 words,
                 format!("the partition has 400 RU/s and is paying off a request of {large} RU")
             );
-            // As long as it takes, and a while longer, small ones take what they can get.
+            // Until it is paid, and a while longer, small ones take what is granted.
             let duration = 2 * seconds + 20;
             let (granted, longest) = saturate(&budgets, &clock, &[1_000], duration);
             assert!(longest <= 2_000, "{seconds}: {longest}");
@@ -680,11 +680,11 @@ mod tests {
         assert!(wait(&budgets).is_some());
         assert_eq!(budgets.spent.len(), 1);
         assert_eq!(budgets.known.load(Relaxed), 1);
-        // Whatever comes and goes, they are counted right.
+        // The count stays right while budgets are added and removed.
         budgets.hand_over(1, &[0], &[5, 6, 7]);
         budgets.hand_over(1, &[5, 6], &[8]);
         assert_eq!(budgets.known.load(Relaxed), budgets.spent.len());
-        // However many are in use, they are looked through once in a second.
+        // They are scanned once in a second however many are in use.
         for storage in 0..=2 * MANY as u64 {
             assert!(budgets.admit((storage, 0), SHARE).is_ok() || storage == 1);
             budgets.pay((storage, 0), SHARE);

@@ -1,10 +1,10 @@
-//! The catalog: which containers there are, and what each is like.
+//! The catalog: all containers and their definitions.
 //!
 //! Definitions are cached. A cached one may be used at a snapshot if it is the one that was in
-//! force at that moment, which is known without reading when nobody else writes to the engine: the
-//! definition was seen at or before the snapshot, and no change is under way whose result the cache
-//! may not show yet. Otherwise the version key in the snapshot decides, and if that differs, the
-//! definition is read from it.
+//! force at that moment, which is known without a read where no other server writes to the engine:
+//! the definition was seen at or before the snapshot, and no change is in progress whose result the
+//! cache may not show yet. Otherwise the version key in the snapshot decides, and if that differs,
+//! the definition is read from it.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
@@ -46,12 +46,13 @@ pub(crate) struct Draft {
 
 #[derive(Default)]
 struct Cache {
-    /// Asked for by every request: hashed quickly, and still in no way that a client could foresee.
+    /// Looked up by every request, so the hash is fast; it is seeded, so that clients cannot
+    /// provoke collisions.
     containers: HashMap<ContainerName, Arc<Container>, ahash::RandomState>,
     /// The same by storage, which is what other servers announce.
     names: HashMap<StorageId, ContainerName>,
-    /// Storages whose definition another server is said to have changed: checking the cached one
-    /// would be in vain.
+    /// Storages whose definition another server has announced as changed: the cached one is not
+    /// worth checking.
     outdated: HashSet<StorageId>,
     /// Changes that may be committed and not be cached yet.
     changes_under_way: usize,
@@ -79,7 +80,7 @@ impl Cache {
         self.forget_storage(removed);
     }
 
-    /// Forgets where a container's data lay, unless that is cached for another version of it.
+    /// Removes a container's storage from the cache, unless it is cached for another version of it.
     fn forget_storage(&mut self, gone: Option<Arc<Container>>) {
         let Some(storage) = gone.map(|gone| gone.storage()) else {
             return;
@@ -186,7 +187,7 @@ impl Catalog {
         Ok(Some(self.container(draft, snapshot.version())))
     }
 
-    /// What the front end of an API knows of its items.
+    /// The model of an API's front end.
     pub(crate) fn model(&self, api: &str) -> Arc<dyn Model> {
         let model = self.models.get(api).map(Arc::clone);
         model.unwrap_or_else(|| Arc::new(Opaque))
@@ -209,7 +210,7 @@ impl Catalog {
         self.read().containers.values().map(Arc::clone).collect()
     }
 
-    /// Notes what a partition was found to hold, if its container is in memory.
+    /// Records the size that a partition was found to have, if its container is in memory.
     pub(crate) fn note_bytes(
         &self,
         name: &ContainerName,
@@ -262,7 +263,7 @@ impl Catalog {
             .map(|(_, name)| name))
     }
 
-    /// Keeps what was read from a snapshot, unless a change may have come after it.
+    /// Caches what was read from a snapshot, unless a change may have come after it.
     fn remember_loaded(&self, container: &Arc<Container>) {
         let mut cache = self.write();
         if cache.changes_under_way == 0 && container.as_of >= cache.last_change {
@@ -271,10 +272,10 @@ impl Catalog {
         }
     }
 
-    /// Notes that another server changed the definition of this storage.
+    /// Records that another server changed the definition of this storage.
     pub(crate) fn outdate(&self, storage: StorageId) {
         let mut cache = self.write();
-        // Only what is cached can be out of date, so that this does not grow for ever.
+        // Only a cached definition can be out of date, so this set stays bounded.
         if cache.names.contains_key(&storage) {
             cache.outdated.insert(storage);
         }
@@ -288,8 +289,8 @@ impl Catalog {
         self.read().containers.values().map(each).sum()
     }
 
-    /// Forgets containers that no request asked for during so many rounds, of which this is the end
-    /// of one. They are read again when they are needed.
+    /// Ends a round, and removes containers without a request for this many rounds. They are read
+    /// again when needed.
     pub(crate) fn forget_idle(&self, rounds: u8) {
         let mut cache = self.write();
         let idle = |container: &&Arc<Container>| {
@@ -336,7 +337,7 @@ impl ChangeUnderWay {
         now: Option<Arc<Container>>,
     ) {
         let mut cache = self.catalog.write();
-        // One that was renamed may have taken the place of another.
+        // A renamed container may have replaced another.
         let taken = now.as_ref().map(|now| &now.name);
         for name in [Some(changed), taken].into_iter().flatten() {
             let cached = cache.containers.get(name);

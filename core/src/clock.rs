@@ -1,5 +1,5 @@
-//! Time for the core: wall clock for expiry, steady time for whatever is counted by the second, and
-//! versions that only grow.
+//! Time for the core: a wall clock for expiry, a steady clock for rates and budgets, and versions
+//! that only grow.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -14,9 +14,9 @@ pub struct Clock {
 
 #[derive(Clone, Debug)]
 enum Source {
-    /// The system's, and what its steady time counts from.
+    /// The system's clocks, and the origin of the steady one.
     System { began: Instant, began_ms: u64 },
-    /// Stands until it is moved.
+    /// A manual clock.
     Manual(Arc<Manual>),
 }
 
@@ -74,8 +74,8 @@ impl Clock {
         }
     }
 
-    /// Milliseconds that never jump, whatever becomes of the wall clock. They are what that showed
-    /// when this clock was made and what has passed since, so they compare with none but their own.
+    /// Milliseconds that never jump when the wall clock is set: its time when this clock was made
+    /// plus what has passed since. Comparable only within one clock.
     pub fn steady_ms(&self) -> u64 {
         match &self.source {
             Source::System { began, began_ms } => began_ms + millis(began.elapsed()),
@@ -83,8 +83,8 @@ impl Clock {
         }
     }
 
-    /// A version above every version given before and above `previous`: the time in microseconds
-    /// where that is so already.
+    /// A version above every version given before and above `previous`: the time in microseconds if
+    /// that is larger.
     pub fn next_version(&self, previous: u64) -> u64 {
         let floor = self.now_us().max(previous.saturating_add(1));
         let mut last = self.last_version.load(Ordering::Relaxed);

@@ -19,23 +19,23 @@ use crate::throughput::Charge;
 pub struct Container {
     /// Its name.
     pub name: ContainerName,
-    /// What the catalog says of it.
+    /// Its definition in the catalog.
     pub definition: Definition,
     /// Its physical partitions.
     pub partitions: PartitionMap,
-    /// The storage that a relocation is filling, seen as a container: it gets every write too.
+    /// The storage that a relocation is filling, as a container: every write is repeated there.
     pub(crate) shadow: Option<Arc<Self>>,
     pub(crate) model: Arc<dyn Model>,
     pub(crate) limits: ContainerLimits,
     pub(crate) heat: Heat,
-    /// As its name says; looked up for every request.
+    /// Whether its name is a bookkeeping one; kept because every request asks.
     pub(crate) is_bookkeeping: bool,
     /// An engine version at which this definition was in force.
     pub(crate) as_of: u64,
     pub(crate) usage: Usage,
 }
 
-/// Whether a container is in use, so that one that is not can be forgotten.
+/// Whether a container is in use, so that idle ones can leave the cache.
 #[derive(Debug, Default)]
 pub(crate) struct Usage {
     used: AtomicBool,
@@ -43,15 +43,15 @@ pub(crate) struct Usage {
 }
 
 impl Usage {
-    /// Notes that a request asked for it.
+    /// Marks it as used.
     pub(crate) fn note(&self) {
-        // Looked at first: most requests find it noted, and then share the line without writing it.
+        // Read first: most requests find it set, and then share the cache line without writing it.
         if !self.used.load(Ordering::Relaxed) {
             self.used.store(true, Ordering::Relaxed);
         }
     }
 
-    /// Ends a round; answers for how many in a row nobody asked for it.
+    /// Ends a round; returns the number of rounds in a row without a request.
     pub(crate) fn end_round(&self) -> u8 {
         let idle = match self.used.swap(false, Ordering::Relaxed) {
             true => 0,
@@ -78,7 +78,7 @@ impl Container {
         (self.storage(), self.partitions.locate(token).id)
     }
 
-    /// Whether its requests may be held back.
+    /// Whether its requests can be throttled.
     pub(crate) fn has_throughput(&self) -> bool {
         self.definition.provisioned.is_some() || self.definition.shared.is_some()
     }
@@ -98,7 +98,7 @@ impl Container {
         })
     }
 
-    /// A partition key as people write it.
+    /// A partition key in readable form.
     pub fn key_text(&self, partition_key: &[u8]) -> String {
         self.model
             .partition_key_text(&self.definition, partition_key)

@@ -1,11 +1,12 @@
 //! Convoys: statements that wait for the same latch run in one transaction and share its commit.
 //!
-//! A commit takes as long as the disk, and writers of one hot item would take their turns at that
-//! pace. Instead the one whose turn it is hands its transaction on to the next, who sees what it
-//! wrote and adds its own; the last one commits for all. All of them waited before the snapshot was
-//! taken, so none of them reads anything older than itself. Each has a bill of its own, and one
-//! that fails is undone and leaves the others alone. Nobody is answered before the commit, not
-//! even with a failure, which may come from what the others wrote.
+//! A commit takes as long as a sync of the disk, and without convoys the writers of one hot item
+//! would take turns at that pace. Instead the statement that holds the latch hands its transaction
+//! to the next one, which sees the earlier writes and adds its own; the last one commits for all.
+//! All of them began to wait before the snapshot was taken, so none reads data older than its own
+//! start. Each has a bill of its own, and one that fails is undone without affecting the others. No
+//! statement is answered before the commit, failed ones included, because the failure may depend on
+//! uncommitted writes of the others.
 
 use tokio::sync::oneshot;
 
@@ -16,34 +17,34 @@ use crate::latch::{Crowd, Latched, Latches};
 use crate::store::Store;
 use crate::transaction::{Committed, Savepoint, Transaction};
 
-/// More statements than this do not share a commit: the first one waits for the last.
+/// The most statements that share a commit, because the first one waits for the last.
 const MOST: usize = 64;
-/// A transaction with so many bytes goes no further.
+/// A transaction of this many bytes is not handed on.
 const ENOUGH_BYTES: usize = 1 << 20;
 
-/// The latches of all items, which convoys are handed on with.
+/// The latches of all items, with which convoys are handed on.
 pub(crate) type ItemLatches = Latches<Convoy>;
 
 /// A transaction on its way from one statement to the next.
 pub(crate) struct Convoy {
     transaction: Box<Transaction>,
-    /// Whose statements have run in it.
+    /// The statements that have run in it.
     members: Members,
-    /// Who may still join; nobody if none.
+    /// The statements that may still join; none if it takes no more.
     crowd: Option<Crowd>,
 }
 
-/// Those who wait to hear what becomes of a convoy. Dropped, it tells them to try again.
+/// The statements that wait for the outcome of a convoy. If this is dropped, they try again.
 #[derive(Default)]
 struct Members(Vec<oneshot::Sender<Verdict>>);
 
-/// What became of a convoy.
+/// The outcome of a convoy.
 enum Verdict {
     Committed {
         version: u64,
         stamp: Option<Stamp>,
     },
-    /// Nothing of it is done, and why.
+    /// Nothing was applied, and why.
     Again(Error),
 }
 
@@ -51,20 +52,20 @@ enum Verdict {
 pub(crate) struct Ride {
     latched: Latched<Convoy>,
     convoy: Convoy,
-    /// What those before it have done; none if it is the first.
+    /// The transaction of the statements before it; none if it is the first.
     before: Option<Savepoint>,
 }
 
 /// Why a statement is not committed.
 pub(crate) struct Refused {
     pub(crate) error: Error,
-    /// Whether alone it might fare better.
+    /// Whether it may succeed if it runs alone.
     pub(crate) in_company: bool,
 }
 
 impl Ride {
-    /// The first statement begins a transaction, which others join if it `joins` itself; they go on
-    /// with what they were handed.
+    /// The first statement begins a transaction, which others may join if it `joins` itself; the
+    /// others continue the one they were handed.
     pub(crate) async fn begin(
         store: &Store,
         mut latched: Latched<Convoy>,
@@ -78,7 +79,7 @@ impl Ride {
                 before,
             });
         }
-        // Asked before the snapshot is taken: whoever comes later must see a later one.
+        // Collected before the snapshot is taken: statements that come later need a later snapshot.
         let crowd = latched.crowd().filter(|_| joins);
         let convoy = Convoy {
             transaction: store.begin_statement().await?,
@@ -92,7 +93,7 @@ impl Ride {
         })
     }
 
-    /// What the statement runs in.
+    /// The transaction that the statement runs in.
     pub(crate) fn transaction(&mut self) -> &mut Transaction {
         &mut self.convoy.transaction
     }
@@ -104,7 +105,7 @@ impl Ride {
             drop(self.latched);
             return committed.map_err(Refused::alone);
         }
-        // Boxed: few statements have company, and all would carry the room for it.
+        // Boxed: few statements share a commit, and the future of each would be larger.
         Box::pin(self.commit_in_company()).await
     }
 
@@ -126,13 +127,13 @@ impl Ride {
                 error,
                 in_company: true,
             }),
-            // Only a server that ends does not wait for its commits.
+            // The commit is lost only when the server is shutting down.
             Err(_) => Err(Refused::alone(Error::OutcomeUnknown)),
         }
     }
 
-    /// The statement has failed. Whether what it failed for stands: it may have been written by
-    /// those before it, and must then be committed.
+    /// The statement has failed. Returns whether the failure stands: its cause may be an
+    /// uncommitted write of an earlier statement, which must be committed first.
     pub(crate) async fn fail(self) -> bool {
         match self.before {
             None => true,
@@ -146,7 +147,7 @@ impl Ride {
         matches!(verdict.await, Ok(Verdict::Committed { .. }))
     }
 
-    /// The statement will run again: the others go on without it.
+    /// The statement will run again: the others continue without it.
     pub(crate) fn leave(mut self) {
         if let Some(before) = self.before {
             drop(self.convoy.transaction.take_bill());
@@ -166,7 +167,7 @@ impl Refused {
 }
 
 impl Convoy {
-    /// To the next statement, or to the commit, which nobody can call off.
+    /// Hands the transaction to the next statement, or commits it, which cannot be cancelled.
     fn go_on(self, latched: Latched<Self>) {
         let (latched, convoy) = match self.crowd.filter(|_| self.has_room()) {
             None => (latched, self),
@@ -183,8 +184,8 @@ impl Convoy {
     }
 
     async fn commit(self, latched: Latched<Self>) {
-        // From here on it is not certain that nothing is done, so nobody is told to try again just
-        // because this ends.
+        // From here on the commit may have been applied, so dropping this must not make the others
+        // try again.
         let members = self.members.into_waiting();
         let verdict = match self.transaction.commit().await {
             Ok(committed) => Ok((committed.version, committed.stamp)),
@@ -193,7 +194,7 @@ impl Convoy {
         };
         drop(latched);
         for member in members {
-            // One who is not there any more does not mind.
+            // The receiver may be gone; ignore the error.
             drop(member.send(match &verdict {
                 Ok((version, stamp)) => Verdict::Committed {
                     version: *version,

@@ -80,8 +80,8 @@ impl Transaction {
         Ok(container)
     }
 
-    /// Commits, and lets the catalog know of what was created; also if the caller goes away,
-    /// because a commit whose result never reached the cache would leave it wrong for good.
+    /// Commits, and adds what was created to the catalog; also if the caller is dropped, because a
+    /// commit whose result never reached the cache would leave it wrong for good.
     pub(crate) async fn commit_with_containers(mut self) -> Result<Committed> {
         let catalog = Arc::clone(self.store.catalog());
         let created = std::mem::take(&mut self.created);

@@ -1,8 +1,8 @@
 //! Containers whose definition cannot be read: by this core, or by the front end that they belong
 //! to.
 //!
-//! Such a definition costs its own container and nothing else. Whatever goes over all containers
-//! leaves it out or shows it as damaged, and dropping it needs no more than its name.
+//! Such a definition affects its own container and nothing else. Loops over all containers leave it
+//! out or show it as damaged, and dropping it needs only its name.
 
 use std::collections::BTreeSet;
 
@@ -20,7 +20,7 @@ use crate::store::Store;
 use crate::transaction::Transaction;
 use crate::walk::Walk;
 
-/// Says of what cannot be read whose definition it is, and what is left to do.
+/// The message about a definition that cannot be read: its container, and what can be done.
 pub(crate) fn named(name: &ContainerName, error: Error) -> Error {
     match error {
         Error::Corrupt(cause) => Error::Corrupt(format!(
@@ -62,7 +62,7 @@ impl Store {
         Ok(damaged)
     }
 
-    /// Drops a container whose definition cannot be read. What it held is found by the version
+    /// Drops a container whose definition cannot be read. Its data is found through the version
     /// keys, which name the owner of each storage.
     pub(crate) async fn drop_damaged(&self, name: &ContainerName) -> Result<()> {
         let subject = Subject::Name(name.clone());
@@ -80,7 +80,7 @@ impl Store {
     }
 }
 
-/// Buffers what drops a container of these bytes, which cannot be read.
+/// Buffers the drop of a container whose definition, these bytes, cannot be read.
 pub(crate) async fn forget(
     transaction: &mut Transaction,
     name: &ContainerName,

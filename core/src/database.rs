@@ -39,9 +39,8 @@ impl Store {
         .map(|_| ())
     }
 
-    /// Puts what `edit` makes of the front end's bytes of a database in their place, and creates
-    /// the database if there is none. One statement: what others change at the same moment is not
-    /// lost.
+    /// Replaces the front end's bytes of a database by the result of `edit`, and creates the
+    /// database if there is none. One statement, so concurrent changes are not lost.
     pub async fn alter_database<F>(&self, api: &str, database: &str, edit: F) -> Result<()>
     where
         F: Fn(Option<Bytes>) -> Result<Bytes> + Send + Sync + 'static,
@@ -118,7 +117,7 @@ impl Store {
         containers_in(&transaction, range).await
     }
 
-    /// All containers of all APIs that clients have, by name.
+    /// All containers that clients can see, of all APIs, by name.
     pub async fn all_containers(&self) -> Result<Vec<ContainerName>> {
         let transaction = self.begin().await?;
         let mut names = containers_in(&transaction, key::catalog_all()).await?;
@@ -222,7 +221,7 @@ impl Entry {
     }
 }
 
-/// All containers whose definitions can be read, by name. Others are told of once after each start:
+/// All containers whose definitions can be read, by name. Others are logged once after each start:
 /// see [`Store::damaged_containers`].
 pub(crate) async fn all_definitions(
     transaction: &Transaction,
@@ -232,7 +231,7 @@ pub(crate) async fn all_definitions(
     while let Some(page) = walk.next().await? {
         for (key, value) in page {
             let name = parse_name(&key)?;
-            // A database's own entry, whose container has no name, is none.
+            // A database's own entry, whose container has no name, is not a container.
             if !name.container.is_empty()
                 && let Ok(definition) = Definition::decode(&value)
             {

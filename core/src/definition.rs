@@ -34,13 +34,13 @@ pub struct Definition {
     /// The secondary indexes.
     #[serde(default)]
     pub indexes: Vec<IndexDefinition>,
-    /// Request units per second that were provisioned. Never throttled, if none.
+    /// Provisioned request units per second. None: never throttled.
     #[serde(default)]
     pub provisioned: Option<u32>,
-    /// Whether those are an upper bound that the container scales within.
+    /// Whether that is the maximum of autoscale.
     #[serde(default)]
     pub autoscale: bool,
-    /// What its database provisioned for all its containers: spent by those with none of their own.
+    /// Throughput of its database, shared by the containers without their own.
     #[serde(default)]
     pub shared: Option<SharedThroughput>,
     /// Whether each logical partition has a tally of its own, which its size limit needs.
@@ -92,7 +92,7 @@ impl Definition {
         (definition, partitions)
     }
 
-    /// The throughput that it spends: its own, or what its database shares.
+    /// Its throughput: its own, or that of its database.
     pub fn throughput(&self) -> Option<Throughput> {
         let shared = self.shared.map(|shared| shared.throughput);
         Throughput::of(self).or(shared)
@@ -173,25 +173,25 @@ pub struct IndexDefinition {
     pub name: String,
     /// Whether two items may not have the same value.
     pub unique: bool,
-    /// Whether it may be read.
+    /// Whether queries may use it.
     pub state: IndexState,
     #[serde(flatten)]
     pub(crate) unknown: UnknownFields,
 }
 
-/// How far an index is.
+/// The state of an index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum IndexState {
-    /// Writers maintain it, items from before are still being added, nobody reads it.
+    /// Writers maintain it, earlier items are still being added, queries do not use it.
     Building,
     /// Complete.
     Ready,
 }
 
-/// What a front end asks for when it creates a container.
+/// The definition of a container to create.
 #[derive(Clone, Debug, Default)]
 pub struct NewContainer {
-    /// Its own bytes.
+    /// The front end's own bytes.
     pub schema: Bytes,
     /// Indexes that exist from the start, and so need no building.
     pub indexes: Vec<NewIndex>,
@@ -205,7 +205,7 @@ pub struct NewContainer {
     pub requires_database: bool,
 }
 
-/// What a front end asks for when it creates an index.
+/// The definition of an index to create.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NewIndex {
     /// Its name.

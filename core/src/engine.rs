@@ -35,8 +35,8 @@ use crate::feed::stamp::Stamp;
 use crate::key;
 use crate::write_set::{Write, WriteSet};
 
-/// Any key will do: what counts is that the engine answers. Whether it still takes writes, too, is
-/// asked without writing anything.
+/// The health check reads any key. Whether the engine still accepts writes is checked without
+/// writing anything.
 const PROBE_KEY: &[u8] = b"s";
 
 /// The longest prefix of an appended key: with its stamp it fits an entry of any index.
@@ -45,7 +45,7 @@ pub const MAX_LOG_PREFIX_BYTES: usize = 1_000;
 /// A boxed future, as engine methods return it: the trait stays usable as `dyn`.
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
-/// What every request asks of an engine is mostly there at once, and then needs no boxed future.
+/// Answers that every request needs are mostly there at once, and then need no boxed future.
 pub struct Answer<'a, T>(AnswerState<'a, T>);
 
 enum AnswerState<'a, T> {
@@ -60,7 +60,7 @@ impl<'a, T> Answer<'a, T> {
         Self(AnswerState::Ready(answer))
     }
 
-    /// An answer that has to be waited for.
+    /// An answer that is awaited.
     pub fn later(answer: impl Future<Output = T> + Send + 'a) -> Self {
         Self(AnswerState::Later(Box::pin(answer)))
     }
@@ -74,7 +74,7 @@ impl<T: Unpin> Future for Answer<'_, T> {
         if let AnswerState::Later(answer) = state {
             return answer.as_mut().poll(context);
         }
-        // What is there never waits, so a task that asks much must be made to step aside.
+        // An answer that is there never yields, so a task with many of them must be made to yield.
         ready!(coop::poll_proceed(context)).made_progress();
         match std::mem::replace(state, AnswerState::Given) {
             AnswerState::Ready(answer) => Poll::Ready(answer),
@@ -101,7 +101,7 @@ pub trait Engine: Send + Sync + 'static {
         self.snapshot()
     }
 
-    /// Whether the engine can read and write right now, for monitors. Waits for no one's work.
+    /// Whether the engine can read and write right now, for monitors. Does not wait for other work.
     fn probe(&self) -> BoxFuture<'_, EngineResult<()>> {
         Box::pin(async {
             let snapshot = self.snapshot().await?;
@@ -128,9 +128,9 @@ pub trait Engine: Send + Sync + 'static {
     /// on.
     fn checkpoint<'a>(&'a self, path: &'a Path) -> BoxFuture<'a, EngineResult<()>>;
 
-    /// Hears the keys that other servers announce ([`WriteSet::announce`]) soon after their
-    /// commits: a hint, of which some may get lost. An empty key says that some may have been. None
-    /// where nobody else writes, or the engine cannot tell.
+    /// Receives the keys that other servers announce ([`WriteSet::announce`]) soon after their
+    /// commits: hints, of which some may get lost. An empty key says that some may have been lost.
+    /// None where no other server writes, or the engine cannot tell.
     fn news(&self) -> Option<News> {
         None
     }
@@ -142,8 +142,8 @@ pub trait Engine: Send + Sync + 'static {
         Box::pin(async { Ok(()) })
     }
 
-    /// Tells other servers, soon and not for each commit, that something was appended: they hear
-    /// [`key::LOG`] among the news. A hint, which may get lost.
+    /// Tells other servers, soon and not for each commit, that something was appended: they receive
+    /// [`key::LOG`] as news. A hint, which may get lost.
     fn hint_log(&self) {}
 
     /// Begins another epoch of data that was copied from elsewhere, where these were the ends of
@@ -310,8 +310,7 @@ pub struct Scan {
     pub max_bytes: usize,
     /// Leave the values out: they come back empty.
     pub keys_only: bool,
-    /// What is read here is read once: it shall not take the place in a cache of what is read again
-    /// and again.
+    /// The scan reads its data once, so it does not replace other data in caches.
     pub in_passing: bool,
 }
 
@@ -328,7 +327,7 @@ impl Scan {
         }
     }
 
-    /// The same scan, of what is read once.
+    /// The same scan, for data that is read once.
     #[must_use]
     pub fn in_passing(mut self) -> Self {
         self.in_passing = true;

@@ -30,7 +30,7 @@ pub enum Error {
     /// The item does not fit its container: a front end's own rule, in its own words.
     #[error("{0}")]
     Rejected(String),
-    /// Somebody else changed what this transaction read or wrote. Run again, it may succeed.
+    /// Another transaction changed what this one read or wrote. Run again, it may succeed.
     #[error("the transaction conflicts with another one; try it again")]
     Conflict,
     /// The engine lost its answer: the commit may or may not have been applied.
@@ -66,9 +66,9 @@ pub enum Error {
     Throttled {
         /// When the next attempt may pass.
         retry_after: Duration,
-        /// Whether the request has waited for its turn already, and in vain.
+        /// Whether the request has already waited for its turn.
         waited: bool,
-        /// Why it has nothing left.
+        /// Why nothing is left.
         shortage: Box<Shortage>,
     },
     /// No memory is left for it.
@@ -80,20 +80,19 @@ pub enum Error {
     /// The engine stopped taking writes to protect its data.
     #[error("{0}")]
     ReadOnly(String),
-    /// The operation may not go on: its time is over, or nobody waits for it any more.
+    /// The operation was ended: its deadline passed, or its client is gone.
     #[error(transparent)]
     Interrupted(#[from] Interruption),
     /// Stored bytes are not what was written.
     #[error("stored data is damaged: {0}")]
     Corrupt(String),
-    /// A mistake of ours.
+    /// A bug.
     #[error("internal error: {0}")]
     Internal(String),
 }
 
 impl Error {
-    /// Whether the engine failed, and not what was asked of it: whatever is asked next would fail
-    /// as well.
+    /// Whether the engine itself failed, so that any further request would fail as well.
     pub fn is_of_engine(&self) -> bool {
         matches!(
             self,
@@ -102,7 +101,7 @@ impl Error {
     }
 }
 
-/// A limit as people set it: in the largest unit that it is a whole number of.
+/// A limit in readable form: in the largest unit of which it is a whole number.
 fn size_text(bytes: i64) -> String {
     let units = [(30, "GB"), (20, "MB"), (10, "KB")];
     let whole = units
@@ -114,7 +113,7 @@ fn size_text(bytes: i64) -> String {
     }
 }
 
-/// What a statement may fail with: the core's errors, or a front end's own that can hold those.
+/// The error of a statement: the core's, or a front end's own that can hold it.
 pub trait StatementError: From<Error> + Send {
     /// Whether the statement may succeed if it is run again.
     fn is_conflict(&self) -> bool;

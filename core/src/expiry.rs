@@ -47,8 +47,8 @@ impl Expirer {
             let marks: Vec<Bytes> = page.entries.into_iter().map(|(key, _)| key).collect();
             match remove_marked(store, &marks).await {
                 Ok(count) => removed += count,
-                // One item was being written or cannot be removed: take them one by one, so that it
-                // does not hold up the rest.
+                // One item was being written or cannot be removed: remove them one by one, so that
+                // it does not delay the rest.
                 Err(error) if concerns_one_item(&error) => {
                     for mark in marks.chunks(1) {
                         removed += match remove_marked(store, mark).await {
@@ -69,13 +69,13 @@ impl Expirer {
     }
 }
 
-/// Whether other items may well be removed: one was being written, or it, or the definition of its
-/// container, cannot be read or does not fit. Where the engine fails, the next would fail as well.
+/// Whether other items can still be removed: this one was being written, or it or its container's
+/// definition cannot be read or does not fit. If the engine failed, the next would fail as well.
 fn concerns_one_item(error: &Error) -> bool {
     !error.is_of_engine()
 }
 
-/// Such an item stays until a later round looks at everything again, which is once a minute.
+/// Such an item stays until a later round scans everything again, once a minute.
 fn leave_for_later(marks: &[Bytes], error: Error) -> Result<usize> {
     if !concerns_one_item(&error) {
         return Err(error);
@@ -105,13 +105,13 @@ struct Marked {
     at_ms: u64,
     storage: StorageId,
     locator: Locator,
-    /// The container that has the storage; none if it is gone, or not taken over yet.
+    /// The container that owns the storage; none if it is gone, or not taken over yet.
     owner: Option<ContainerName>,
     /// The item as it is stored.
     item: Option<Bytes>,
 }
 
-/// Reads what marks stand for, at once.
+/// Reads the items that marks stand for, in one round trip.
 async fn read(transaction: &Transaction, marks: &[Bytes]) -> Result<Vec<Marked>> {
     let mut keys = Vec::with_capacity(marks.len() * 2);
     let mut parsed = Vec::with_capacity(marks.len());

@@ -1,6 +1,6 @@
 //! Partition key → token: where on the ring a logical partition lies.
 //!
-//! Two hashes, each exactly as the system computes it whose clients will check: Cassandra's Murmur3
+//! Two hashes, each exactly that of the system whose clients compute it too: Cassandra's Murmur3
 //! for CQL and Table, MongoDB's hashed value for sharded collections.
 
 pub mod mongo;

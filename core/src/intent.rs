@@ -1,10 +1,10 @@
 //! Write intents: which keys the open transactions of clients are about to change.
 //!
-//! An open transaction lives across a client's round trips, so whoever wants to write what it has
-//! written should hear of it at once and not at the commit: another open transaction is refused,
-//! a single statement waits until the first one has ended. Never needed for correctness, which is
-//! the engine's check at the commit; so intents are kept by the hash of their key, in this process
-//! alone, in a bounded number, and those of a transaction that outlives its time count for nothing.
+//! An open transaction lives across a client's round trips, so a write conflict with it should be
+//! noticed at once and not at the commit: another open transaction is refused, a single statement
+//! waits until the first one has ended. Intents are never needed for correctness, which is the
+//! engine's check at the commit; so they are kept by the hash of their key, in this process alone,
+//! in a bounded number, and those of a transaction past its deadline are ignored.
 
 use std::collections::HashSet;
 use std::hash::{BuildHasher, RandomState};
@@ -21,13 +21,13 @@ use crate::error::{Error, Result};
 
 /// Intents of all open transactions together.
 const MAX_INTENTS: usize = 2_000_000;
-/// One in the map of all, and in the set of its transaction.
+/// One intent in the map of all, and in the set of its transaction.
 const BYTES_PER_INTENT: usize = 48;
 
 /// The intents of all open transactions of this process.
 pub(crate) struct Intents {
     holders: DashMap<u64, Arc<Holder>>,
-    /// How many there are. Counted aside, so that statements need not look while there are none.
+    /// Their number, counted apart, so that statements skip the map while it is empty.
     count: AtomicUsize,
     hasher: RandomState,
 }
@@ -54,7 +54,7 @@ impl Holder {
     pub(crate) async fn wait(&self, limit: Instant) {
         let mut ended = self.ended.subscribe();
         let ending = ended.wait_for(|ended| *ended);
-        // Whichever came first, a waiter looks again.
+        // In either case the waiter checks again.
         tokio::select! {
             _ = ending => {}
             () = tokio::time::sleep_until(self.deadline.min(limit)) => {}
@@ -145,7 +145,7 @@ impl HeldIntents {
         }
     }
 
-    /// Notes that the transaction is about to change `key`; answers whether that is news.
+    /// Records that the transaction is about to change `key`; returns whether that is new.
     pub(crate) fn take(&mut self, key: &[u8]) -> std::result::Result<bool, Refusal> {
         let hash = self.intents.hasher.hash_one(key);
         if self.hashes.contains(&hash) {
@@ -161,7 +161,7 @@ impl HeldIntents {
         self.holder.deadline
     }
 
-    /// Refuses a transaction whose time is over: its intents may be somebody else's by now.
+    /// Refuses a transaction past its deadline: another one may have its intents by now.
     pub(crate) fn check_time(&self) -> Result<()> {
         if self.holder.is_over() {
             return Err(Error::Conflict);

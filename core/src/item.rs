@@ -4,13 +4,13 @@ use bytes::{Buf, Bytes};
 
 use crate::locator::Locator;
 
-/// Version, expiry: what stands before the body in a stored item.
+/// Version and expiry, which precede the body in a stored item.
 const HEADER_LEN: usize = 16;
 
 /// One stored item.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Item {
-    /// Where it is.
+    /// Its place.
     pub locator: Locator,
     /// Grows with each write of the item: microseconds of the clock, pushed up where needed.
     pub version: u64,
@@ -53,7 +53,7 @@ impl Item {
     }
 }
 
-/// What a front end asks to be stored.
+/// An item to store.
 #[derive(Clone, Debug)]
 pub struct NewItem {
     /// Where.

@@ -1,8 +1,8 @@
-//! Jobs: long work on a container that goes on beside reads and writes and survives a crash.
+//! Jobs: long work on a container that runs beside reads and writes and survives a crash.
 //!
 //! A job is a record in the store, written by the same transaction that changed the container's
-//! definition to begin it, and removed by the one that ends it. Whoever holds its lease works on it
-//! in small transactions, each of which saves how far it got. After a crash the next owner goes on
+//! definition to begin it, and removed by the one that ends it. The owner of its lease works on it
+//! in small transactions, each of which saves the progress. After a crash the next owner continues
 //! from there.
 
 use std::time::Duration;
@@ -26,21 +26,21 @@ pub(crate) const LEASE: Duration = Duration::from_secs(10);
 /// Number of a job.
 pub type JobId = u64;
 
-/// One job and how far it is.
+/// One job and its progress.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Job {
     /// Its number.
     pub id: JobId,
-    /// What the container was called when it began.
+    /// The name of the container when the job began.
     pub container: ContainerName,
     /// The storage it works on, by which it finds its container. A container that was dropped or
     /// truncated meanwhile ends the job.
     pub storage: StorageId,
-    /// What it does.
+    /// Its task.
     pub task: Task,
     /// Items done so far.
     pub done: u64,
-    /// Items there were at the start, to compare with.
+    /// Number of items at the start, for display.
     pub total: u64,
     owner: u64,
     lease_until_ms: u64,
@@ -125,20 +125,20 @@ impl Job {
         Ok(jobs)
     }
 
-    /// Tells that its owner is still at it, during a step that takes longer than the lease.
+    /// Renews the lease during a step that takes longer than it.
     pub(crate) async fn renew(&self, store: &Store) -> Result<()> {
         let mut transaction = store.begin().await?;
         Self::load_own(&transaction, self.id)
             .await?
             .save(&mut transaction)?;
         match transaction.commit().await {
-            // Changed by this process or taken over: the next look tells.
+            // Changed by this process or taken over: the next read tells.
             Ok(_) | Err(Error::Conflict) => Ok(()),
             Err(error) => Err(error),
         }
     }
 
-    /// The page of items that comes next.
+    /// The next page of items.
     pub(crate) fn next_page(&self, max_items: usize) -> Scan {
         let mut scan = Scan::new(key::items(self.storage)).in_passing();
         scan.max_rows = max_items;
@@ -148,7 +148,7 @@ impl Job {
         scan.after(&Bytes::copy_from_slice(&self.position))
     }
 
-    /// Notes that everything up to `last` is done.
+    /// Records that everything up to `last` is done.
     pub(crate) fn advance(&mut self, last: &[u8], items: usize) {
         self.position = last.to_vec();
         self.done += items as u64;
@@ -161,8 +161,8 @@ impl Job {
 }
 
 impl Store {
-    /// All jobs under way. One that cannot be read is left alone: its container stays as it is, and
-    /// so do the other jobs.
+    /// All jobs in progress. One that cannot be read is skipped: its container stays as it is, and
+    /// the other jobs continue.
     pub async fn jobs(&self) -> Result<Vec<Job>> {
         Job::all(&*self.begin().await?).await
     }
@@ -191,7 +191,7 @@ impl Store {
         Ok(taken)
     }
 
-    /// Works on a job that was taken over; nobody waits for how it ends.
+    /// Works on a job that was taken over, in the background.
     pub(crate) async fn run_resumed(self, id: JobId) {
         match self.run_job(id).await {
             Ok(()) => tracing::info!(job = id, "resumed job is done"),
@@ -236,7 +236,7 @@ impl Store {
     }
 }
 
-/// Notes that this process works on a job, so that it does not take it over from itself.
+/// Records that this process works on a job, so that it does not take it over from itself.
 struct Running {
     store: Store,
     id: JobId,

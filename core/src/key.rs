@@ -59,19 +59,19 @@ pub mod system {
     pub const JOB: &[u8] = b"job";
     /// Definitions of storages that relocations are filling.
     pub const RELOCATION: &[u8] = b"relocation";
-    /// What each server wants of budgets that several share.
+    /// Demands of servers for budgets that several share.
     pub const BUDGET: &[u8] = b"budget";
-    /// Who does what is done by one server for all.
+    /// Leases for work that one server does for all.
     pub const LEASE: &[u8] = b"lease";
-    /// What databases provisioned for their containers to share.
+    /// Throughput of databases, shared by their containers.
     pub const SHARED_THROUGHPUT: &[u8] = b"shared_throughput";
-    /// Notes of items that do not fit there.
+    /// Misfits: notes of items that do not fit the target of a relocation.
     pub const MISFIT: &[u8] = b"misfit";
-    /// The feeds there are.
+    /// The change feeds.
     pub const FEED: &[u8] = b"feed";
-    /// Up to where the entries of feeds are gone.
+    /// The positions up to which the entries of feeds were removed.
     pub const FEED_FLOOR: &[u8] = b"feed_floor";
-    /// When somebody followed a feed last.
+    /// When a feed was last followed.
     pub const FEED_SEEN: &[u8] = b"feed_seen";
     /// Databases and APIs whose containers all have feeds.
     pub const FEED_POLICY: &[u8] = b"feed_policy";
@@ -81,7 +81,7 @@ fn key(prefix: u8, build: impl FnOnce(&mut Vec<u8>)) -> Bytes {
     sized_key(prefix, 63, build)
 }
 
-/// A key of `length` bytes behind its prefix: to know that makes it a single allocation.
+/// A key of `length` bytes behind its prefix, in a single allocation.
 fn sized_key(prefix: u8, length: usize, build: impl FnOnce(&mut Vec<u8>)) -> Bytes {
     let mut out = Vec::with_capacity(1 + length);
     out.push(prefix);
@@ -298,8 +298,7 @@ pub fn parse_partition(key: &[u8]) -> Option<i64> {
     input.is_empty().then_some(token)
 }
 
-/// Whether a tally lies under this key. One of nothing means the same as none, so that an engine
-/// may drop it.
+/// Whether this is the key of a tally. A tally of zero is equal to none, so an engine may drop it.
 pub fn is_tally(key: &[u8]) -> bool {
     key.first() == Some(&STATISTICS)
 }
@@ -384,7 +383,7 @@ pub fn system_range(area: &[u8]) -> KeyRange {
     KeyRange::prefix(system_key(area, &[]))
 }
 
-/// What stands behind the area in a system key.
+/// The part of a system key after the area.
 pub fn parse_system(key: &[u8]) -> Option<&[u8]> {
     let mut input = strip(key, SYSTEM)?;
     take_bytes(&mut input)?;

@@ -1,11 +1,11 @@
 //! Latches for hot items: writers of one item queue up instead of conflicting again and again.
 //!
-//! Never needed for correctness, which is the engine's: a latch only spares retries. Taken for one
-//! statement's read-modify-write, never across a client's round trip, and always in the order of
-//! the stripes, so that two statements cannot wait for each other.
+//! Latches are never needed for correctness, which is the engine's: they only spare retries. Taken
+//! for one statement's read-modify-write, never across a client's round trip, and always in the
+//! order of the stripes, so that two statements cannot wait for each other.
 //!
-//! Who has a latch may hand something on to the next in the queue (`crate::convoy`), but only to
-//! one who waited already at a given moment.
+//! The holder of a latch may hand a value on to the next in the queue (`crate::convoy`), but only
+//! to one that was already waiting at a given moment.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -19,20 +19,20 @@ use crate::name::ContainerName;
 /// Many, so that writers of different items seldom meet: half a megabyte.
 const STRIPES: usize = 8_192;
 
-/// A fixed number of latches, shared by all keys. `H` is what is handed on.
+/// A fixed number of latches, shared by all keys. `H` is the type of the value that is handed on.
 pub(crate) struct Latches<H> {
     stripes: Box<[Mutex<Queue<H>>]>,
-    /// Every write asks it: quick, and still in no way that a client could foresee.
+    /// Used by every write, so it is fast; it is seeded, so that clients cannot provoke collisions.
     hasher: ahash::RandomState,
 }
 
-/// An item, as latches tell items apart.
+/// An item as a hash.
 pub(crate) type LatchedItem<'a> = (&'a ContainerName, &'a Locator);
 
 /// Holds latches until dropped.
 pub(crate) struct Latched<H>(SmallVec<[Turn<H>; 2]>);
 
-/// Those who wait for one latch.
+/// The queue of one latch.
 struct Queue<H> {
     held: bool,
     /// How many have waited so far.
@@ -41,21 +41,21 @@ struct Queue<H> {
 }
 
 struct Waiting<H> {
-    /// Its place among all who ever waited.
+    /// Its number among all that ever waited.
     number: u64,
-    /// Whether it takes what is handed on.
+    /// Whether it takes a value that is handed on.
     joins: bool,
     turn: oneshot::Sender<Turn<H>>,
 }
 
-/// A latch and what came with it. Dropped, it goes to the next who waits.
+/// A held latch and the value that came with it. When dropped, it goes to the next in the queue.
 struct Turn<H> {
     latches: Arc<Latches<H>>,
     stripe: usize,
     handed: Option<H>,
 }
 
-/// All who waited for a latch up to some moment.
+/// All tasks that waited for a latch up to some moment.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Crowd {
     end: u64,
@@ -74,8 +74,8 @@ impl<H> Latches<H> {
         }
     }
 
-    /// Waits for the latches of all `items`. Who waits for a single one may be handed something
-    /// with it, if it joins.
+    /// Waits for the latches of all `items`. A task that waits for a single one and joins may be
+    /// handed a value with it.
     pub(crate) async fn lock(
         self: &Arc<Self>,
         items: &[LatchedItem<'_>],
@@ -118,7 +118,7 @@ impl<H> Latches<H> {
                 None => return self.turn(stripe, None),
                 Some(turn) => turn.await,
             };
-            // Whoever has the latch passes it on before it drops what others wait with.
+            // The holder passes the latch on before it drops the receiver that others wait with.
             if let Ok(turn) = turn {
                 return turn;
             }
@@ -127,7 +127,7 @@ impl<H> Latches<H> {
 }
 
 impl<H> Queue<H> {
-    /// Takes the latch, if nobody has it, or waits for it.
+    /// Takes the latch if it is free, or waits for it.
     fn enter(&mut self, joins: bool) -> Option<oneshot::Receiver<Turn<H>>> {
         if !self.held {
             self.held = true;
@@ -143,14 +143,14 @@ impl<H> Queue<H> {
         Some(waiting)
     }
 
-    /// The next who still waits; if there is none, nobody has the latch any more.
+    /// The next task that still waits; if there is none, the latch is free.
     fn leave(&mut self) -> Option<Waiting<H>> {
         let next = self.next(|_| true);
         self.held = next.is_some();
         next
     }
 
-    /// The next who still waits, if it is one of these.
+    /// The next task that still waits, if it is one of these.
     fn next(&mut self, wanted: impl Fn(&Waiting<H>) -> bool) -> Option<Waiting<H>> {
         while self.waiting.front()?.turn.is_closed() {
             self.waiting.pop_front();
@@ -160,12 +160,13 @@ impl<H> Queue<H> {
 }
 
 impl<H> Latched<H> {
-    /// What came with the latch.
+    /// The value that came with the latch.
     pub(crate) fn take_handed(&mut self) -> Option<H> {
         self.0.first_mut()?.handed.take()
     }
 
-    /// Those who wait for the latch now, if it is only one and anybody does.
+    /// The tasks that wait for the latch now; none if several latches are held or the queue is
+    /// empty.
     pub(crate) fn crowd(&self) -> Option<Crowd> {
         let [turn] = self.0.as_slice() else {
             return None;
@@ -175,8 +176,8 @@ impl<H> Latched<H> {
         (!queue.waiting.is_empty()).then_some(crowd)
     }
 
-    /// Gives the latch to the next, together with what `handed` is. It must be one of this crowd,
-    /// and join; otherwise everything stays here.
+    /// Gives the latch to the next task, together with `handed`. The task must be one of this
+    /// crowd, and join; otherwise everything stays here.
     pub(crate) fn hand_on(mut self, handed: H, crowd: Crowd) -> Result<(), (Self, H)> {
         let Some(mut turn) = self.0.pop() else {
             return Err((self, handed));
@@ -189,7 +190,7 @@ impl<H> Latched<H> {
             return Err((self, handed));
         };
         turn.handed = Some(handed);
-        // One who has just given up drops what it was sent, and so does this one.
+        // A task that has just given up drops what it was sent.
         drop(next.turn.send(turn));
         Ok(())
     }
@@ -214,7 +215,7 @@ mod tests {
         (Arc::new(Latches::new()), name, Locator::murmur3("p", "r"))
     }
 
-    /// A task that waits for the latch, and says what it was handed and who it is.
+    /// A task that waits for the latch, and reports what it was handed and its name.
     fn waiting(
         (latches, name, locator): &(Arc<Latches<u32>>, ContainerName, Locator),
         joins: bool,

@@ -1,4 +1,4 @@
-//! What a change of the catalog writes of storages and partitions.
+//! The storages and partitions that a change of the catalog writes.
 
 use bytes::Bytes;
 
@@ -40,7 +40,7 @@ pub(crate) fn write_target(
     Ok(())
 }
 
-/// Writes what is another than stored of a partition map.
+/// Writes the entries of a partition map that differ from the stored ones.
 pub(crate) fn write_partitions(
     transaction: &mut Transaction,
     storage: StorageId,

@@ -12,7 +12,7 @@ use crate::error::{Error, Result};
 use crate::key::{self, system};
 use crate::store::Store;
 
-/// A lease that ends later than so many terms from now was given by a clock that is wrong.
+/// A lease that ends later than this many terms from now was given by a wrong clock.
 const MOST_TERMS: u64 = 2;
 
 #[derive(Serialize, Deserialize)]
@@ -22,8 +22,8 @@ struct Record {
 }
 
 impl Store {
-    /// Whether this server does some work now, of which there is one for all. It is asked at least
-    /// once in each `term`; a server that does not ask any more is followed by another after that.
+    /// Whether this server has the lease for some work now. Called at least once in each `term`;
+    /// when a server stops calling, another one gets the lease after that.
     pub async fn leads(&self, work: &str, term: Duration) -> Result<bool> {
         if !self.engine().capabilities().shared {
             return Ok(true);
@@ -33,7 +33,7 @@ impl Store {
         let stored = transaction.get(&key).await?;
         let now_ms = transaction.now_ms();
         let term_ms = u64::try_from(term.as_millis()).unwrap_or(u64::MAX);
-        // What cannot be read was written by another release, and ends now.
+        // A lease that cannot be read was written by another release, and ends now.
         let stored: Option<Record> = stored.and_then(|stored| serde_json::from_slice(&stored).ok());
         if let Some(Record { owner, until_ms }) = stored {
             let left_ms = until_ms.saturating_sub(now_ms);

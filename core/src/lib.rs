@@ -4,9 +4,9 @@
 //! A [`store::Store`] sits on an [`engine::Engine`]. A [`transaction::Transaction`] reads and
 //! writes [`item::Item`]s of [`container::Container`]s; items are found by [`locator::Locator`]:
 //! token, partition key, row key. A container's [`partition_map::PartitionMap`] says which physical
-//! partition holds which tokens; splitting one only changes that map. Whatever is done is counted,
-//! and [`throughput::Meter`] turns the counts into request units. Where the core must know what a
-//! body means, it asks the front end's [`model::Model`]. All keys are listed in [`key`].
+//! partition holds which tokens; splitting one only changes that map. Every operation is counted,
+//! and [`throughput::Meter`] turns the counts into request units. Where the core must interpret a
+//! body, it calls the front end's [`model::Model`]. All keys are listed in [`key`].
 //!
 //! `examples/embed.rs` uses it without a server.
 

@@ -12,10 +12,10 @@ use crate::locator::Locator;
 use crate::model::Model;
 use crate::transaction::Transaction;
 
-/// What the partition key is called in [`Error::TooLarge`].
+/// The name of the partition key in [`Error::TooLarge`].
 pub const PARTITION_KEY: &str = "partition key";
 
-/// Limits of partitions, of all APIs alike. None means what each API says.
+/// Limits of partitions of all APIs. None means the limit of each API.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Limits {
     /// The most bytes of a physical partition before it is split.
@@ -29,7 +29,7 @@ pub struct Limits {
 }
 
 impl Limits {
-    /// These, and what the API says of the others.
+    /// These, and the API's own for the others.
     pub(crate) fn of(self, model: &dyn Model) -> ContainerLimits {
         ContainerLimits {
             physical_bytes: self.physical_bytes.unwrap_or(model.max_partition_bytes()),

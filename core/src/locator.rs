@@ -31,8 +31,8 @@ impl RowKind {
     }
 }
 
-/// Where one item is. The order of locators is the order of items in a container: by token, then
-/// partition key, then headers before rows, then row key.
+/// The place of one item. The order of locators is the order of items in a container: by token,
+/// then partition key, then headers before rows, then row key.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Locator {
     /// Position on the ring, hashed from the partition key.

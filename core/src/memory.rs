@@ -126,7 +126,7 @@ impl Engine for MemoryEngine {
     }
 }
 
-/// Another one for each process: a position of an earlier one leads nowhere.
+/// A new epoch for each process: positions of an earlier one are invalid.
 fn first_epoch() -> u64 {
     let now = SystemTime::now().duration_since(UNIX_EPOCH);
     u64::try_from(now.unwrap_or_default().as_millis()).unwrap_or(0)
@@ -228,7 +228,7 @@ struct MemorySnapshot {
 }
 
 impl MemorySnapshot {
-    /// Reads never wait, so a task with many of them must be made to step aside.
+    /// Reads never yield, so a task with many of them must be made to yield.
     async fn ready(&self) -> EngineResult<()> {
         tokio::task::coop::consume_budget().await;
         self.shared.check_open()

@@ -8,12 +8,12 @@ use bytes::Bytes;
 use crate::error::Error;
 use crate::key::{self, StorageId, system};
 
-/// Where the note of a storage being filled is.
+/// The key of the note for a storage being filled.
 pub(crate) fn misfit_key(target: StorageId) -> Bytes {
     key::system_key(system::MISFIT, &target.to_be_bytes())
 }
 
-/// Why an item cannot be placed.
+/// The reason why an item cannot be placed.
 #[derive(serde::Serialize, serde::Deserialize)]
 pub(crate) enum Misfit {
     Rejected(String),
@@ -36,7 +36,7 @@ impl Misfit {
         Ok(encoded.into())
     }
 
-    /// The error that a stored note stands for.
+    /// The error in a stored note.
     pub(crate) fn decode(stored: &[u8]) -> Error {
         match serde_json::from_slice(stored) {
             Ok(Self::Rejected(cause)) => Error::Rejected(cause),

@@ -1,4 +1,4 @@
-//! What the core must ask a front end about items whose bodies it cannot read.
+//! The interface by which the core asks a front end about items, whose bodies it cannot read.
 
 use bytes::Bytes;
 
@@ -31,14 +31,14 @@ pub trait Model: Send + Sync + 'static {
         Ok(schema.clone())
     }
 
-    /// Refuses a definition whose schema it could not read again. Asked with the bytes that are
-    /// about to be stored, so that whatever is accepted is readable for ever.
+    /// Refuses a definition whose schema it could not read again. Called with the bytes that are
+    /// about to be stored, so that every accepted definition stays readable.
     fn check_definition(&self, _definition: &Definition) -> Result<()> {
         Ok(())
     }
 
-    /// What a change feed tells of a change that is neither an insert nor a replace, which tell the
-    /// whole body: of an update what is different, of a removal what names the item.
+    /// The contents of a change feed entry that is neither an insert nor a replace, whose entries
+    /// have the whole body: for an update the differences, for a removal what identifies the item.
     fn change(
         &self,
         _definition: &Definition,
@@ -59,8 +59,8 @@ pub trait Model: Send + Sync + 'static {
         Some(20 << 30)
     }
 
-    /// A partition key as people write it. Text as it is, other bytes as hexadecimal digits, unless
-    /// the front end knows better.
+    /// A partition key in readable form: by default text as it is, other bytes as hexadecimal
+    /// digits.
     fn partition_key_text(&self, _definition: &Definition, partition_key: &[u8]) -> String {
         let text = std::str::from_utf8(partition_key).ok();
         match text.filter(|text| !text.chars().any(char::is_control)) {
@@ -81,8 +81,8 @@ pub trait Model: Send + Sync + 'static {
         Vec::new()
     }
 
-    /// Tells `visit` the scalars of an item and where each stands, with dots into what is nested.
-    /// Answers whether the item is one that users see as a record of their own.
+    /// Calls `visit` with each scalar of an item and its path, with dots into nested values.
+    /// Returns whether users see the item as a record of its own.
     fn describe(
         &self,
         _definition: &Definition,
@@ -102,7 +102,7 @@ pub enum ScalarRef<'a> {
     Integer(i64),
     /// Another number.
     Double(f64),
-    /// A text, or anything else as people write it.
+    /// A text, or another value in readable form.
     Text(&'a str),
 }
 
@@ -144,7 +144,7 @@ pub fn bounded_value(value: Bytes) -> Bytes {
     bounded.into()
 }
 
-/// The model of an API that brings none: no indexes, nothing to relocate.
+/// The model of an API without one: no indexes, nothing to relocate.
 pub(crate) struct Opaque;
 
 impl Model for Opaque {

@@ -14,8 +14,8 @@ use crate::store::Store;
 use crate::transaction::{Manner, Transaction};
 use crate::write_set::WriteSet;
 
-/// All data as of one moment. Clones are handles to the same; when the last is dropped, the engine
-/// may forget what was only there then.
+/// All data as of one moment. Clones are handles to the same snapshot; when the last is dropped,
+/// the engine may remove the versions that only it needs.
 #[derive(Clone)]
 pub struct Moment {
     snapshot: Arc<dyn Snapshot>,
@@ -23,7 +23,7 @@ pub struct Moment {
 }
 
 impl Store {
-    /// Keeps this moment.
+    /// Takes a snapshot of this moment.
     pub async fn keep_moment(&self) -> Result<Moment> {
         let snapshot = self.engine().snapshot_to_keep().await?;
         Ok(Moment {
@@ -32,7 +32,7 @@ impl Store {
         })
     }
 
-    /// A transaction that reads what was there at a moment.
+    /// A transaction that reads the data of a moment.
     pub fn read_at(&self, moment: &Moment) -> Box<Transaction> {
         self.begin_at(moment, Manner::Heedless)
     }
@@ -48,13 +48,13 @@ impl Store {
             engine: Arc::clone(self.engine()),
         });
         let mut transaction = Box::new(Transaction::new(self.clone(), snapshot, manner));
-        // What had not expired then is still there.
+        // Items that had not expired then are still visible.
         transaction.now_ms = moment.now_ms;
         transaction
     }
 }
 
-/// A snapshot that others read as well.
+/// A snapshot with several readers.
 struct Kept {
     snapshot: Arc<dyn Snapshot>,
     engine: Arc<dyn Engine>,
@@ -89,8 +89,8 @@ impl Snapshot for Kept {
         writes: WriteSet,
     ) -> BoxFuture<'static, EngineResult<CommitOutcome>> {
         Box::pin(async move {
-            // The moment itself stays with those who read it. Where all that is written or guarded
-            // is as it was then, now is as good a moment to commit at.
+            // The shared snapshot stays with its readers. If everything that is written or guarded
+            // is unchanged since, the commit can be based on a new snapshot.
             let now = self.engine.snapshot().await?;
             if !is_unchanged(self.snapshot.as_ref(), now.as_ref(), &writes).await? {
                 return Ok(CommitOutcome::Conflict);

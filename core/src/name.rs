@@ -31,8 +31,8 @@ impl ContainerName {
         }
     }
 
-    /// Whether a front end keeps something for itself there, under an API of its own that no client
-    /// can name, such as `mongo-system`. Nobody is charged for it and nobody is shown it.
+    /// Whether the container holds a front end's own records, under an API that no client can name,
+    /// such as `mongo-system`. It is neither charged nor listed.
     pub fn is_bookkeeping(&self) -> bool {
         self.api.ends_with("-system")
     }

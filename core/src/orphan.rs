@@ -1,4 +1,4 @@
-//! Splits and index builds whose job is gone: taken up or given up at the next start.
+//! Splits and index builds whose job is gone: resumed or aborted at the next start.
 //!
 //! Heirs and building indexes come with a job in one commit and go with it in another. Data of
 //! earlier versions may hold them without one: a container that was renamed or truncated meanwhile
@@ -20,7 +20,7 @@ use crate::transaction::Transaction;
 use crate::walk::Walk;
 
 impl Store {
-    /// Heals all containers, and does what is to be done for them.
+    /// Heals all containers, and runs the jobs that this begins.
     pub(crate) async fn adopt_all_orphans(&self) -> Result<()> {
         for storage in self.unfinished().await? {
             match self.adopt_orphans(storage).await {
@@ -59,7 +59,7 @@ impl Store {
         Ok(storages)
     }
 
-    /// Heals one container; answers the jobs that are to be run for it.
+    /// Heals one container; returns the jobs to run for it.
     async fn adopt_orphans(&self, storage: StorageId) -> Result<Vec<JobId>> {
         let mut transaction = self.begin().await?;
         let container = transaction.owner(storage).await?;
@@ -77,7 +77,7 @@ impl Store {
         let healed = self.alter_owner(storage, move |transaction, mut draft| {
             let (store, new) = (store.clone(), new.clone());
             Box::pin(async move {
-                // Looked for again in this transaction: another server may have been faster.
+                // Checked again in this transaction: another server may have been faster.
                 let orphans = Orphans::of(&draft, &Job::all(transaction).await?);
                 orphans.adopt(&store, transaction, &mut draft, &new)?;
                 Ok(draft)
@@ -126,7 +126,7 @@ impl Orphans {
         self.parents.is_empty() && self.indexes.is_empty()
     }
 
-    /// Gives splits up, which lose nothing by it, and begins index builds anew.
+    /// Aborts splits, which loses no data, and starts index builds again.
     fn adopt(
         &self,
         store: &Store,

@@ -36,7 +36,7 @@ pub(crate) async fn scan(
         let last_stored = stored.entries.last().map(|(key, _)| key.clone());
         let merged = merge(stored, writes, &rest);
         match last_stored {
-            // Every stored entry of the page was deleted by the transaction: look further.
+            // Every stored entry of the page was deleted by the transaction: read on.
             Some(last) if merged.entries.is_empty() && merged.more => rest = rest.after(&last),
             _ => return Ok(merged),
         }

@@ -49,7 +49,7 @@ pub struct Heir {
     pub first: i64,
 }
 
-/// What is stored for each partition; its first token is in the key, its last follows from its
+/// The stored record of a partition; its first token is in the key, its last follows from its
 /// neighbour.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct PartitionRecord {
@@ -106,7 +106,7 @@ impl PartitionMap {
         }
     }
 
-    /// What is to be stored, by first token.
+    /// The records to store, by first token.
     pub(crate) fn records(&self) -> impl Iterator<Item = (i64, PartitionRecord)> {
         self.partitions.iter().map(|partition| {
             let record = PartitionRecord {
@@ -199,7 +199,7 @@ impl PartitionMap {
         Ok(())
     }
 
-    /// First step of a merge: `into` will hold what `id` and its right neighbour hold. Answers the
+    /// First step of a merge: `into` will hold what `id` and its right neighbour hold. Returns the
     /// neighbour's number.
     pub fn begin_merge(&mut self, id: PartitionId, into: PartitionId) -> Result<PartitionId> {
         let first = self.unchanging_mut(id)?.first;
@@ -236,7 +236,7 @@ impl PartitionMap {
         Ok(())
     }
 
-    /// Gives a split or merge up: `parents` stay as they are.
+    /// Aborts a split or merge: `parents` stay as they are.
     pub fn abandon(&mut self, parents: &[PartitionId]) {
         let parents = self
             .partitions

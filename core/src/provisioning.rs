@@ -1,4 +1,4 @@
-//! Provisioned throughput: what may be asked for, and giving it to a container.
+//! Provisioned throughput: its range, and setting it for a container.
 
 use serde::{Deserialize, Serialize};
 
@@ -17,35 +17,35 @@ const MAX_UNITS: u32 = 1_000_000;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Throughput {
-    /// So many, always.
+    /// A fixed amount.
     Manual(u32),
-    /// Up to so many. They are there at once when they are wanted; what differs is the bill.
+    /// Autoscale up to this maximum. All of it is available at once; only the bill differs.
     Autoscale(u32),
 }
 
 impl Throughput {
-    /// The least that may be asked for, and the step from one amount to the next.
+    /// The smallest amount, and the step from one amount to the next.
     const MANUAL: (u32, u32) = (400, 100);
     const AUTOSCALE: (u32, u32) = (1_000, 1_000);
 
-    /// So many request units per second, if that may be asked for.
+    /// This many request units per second, if the amount is allowed.
     pub fn manual(units: u32) -> Result<Self> {
         check("throughput", units, Self::MANUAL).map(|()| Self::Manual(units))
     }
 
-    /// Up to so many request units per second, if that may be asked for.
+    /// Up to this many request units per second, if the amount is allowed.
     pub fn autoscale(units: u32) -> Result<Self> {
         check("autoscale throughput", units, Self::AUTOSCALE).map(|()| Self::Autoscale(units))
     }
 
-    /// The most that there is in a second.
+    /// The largest amount in a second.
     pub fn units(self) -> u32 {
         match self {
             Self::Manual(units) | Self::Autoscale(units) => units,
         }
     }
 
-    /// What a container has of its own.
+    /// A container's own throughput.
     pub fn of(definition: &Definition) -> Option<Self> {
         let kind = match definition.autoscale {
             true => Self::Autoscale,
@@ -66,8 +66,8 @@ fn check(what: &str, units: u32, (least, step): (u32, u32)) -> Result<()> {
 
 impl Store {
     /// Gives a container this throughput, or takes away its limit. It gets the physical partitions
-    /// that this needs by splitting the widest ones; it never loses any. They come first: if there
-    /// cannot be enough of them, the throughput stays what it was.
+    /// that this needs by splitting the widest ones; it never loses any. The partitions are split
+    /// first: if there cannot be enough of them, the throughput is not changed.
     pub async fn provision(
         &self,
         name: &ContainerName,
@@ -98,7 +98,7 @@ impl Store {
         self.split_into(name, needed).await
     }
 
-    /// Splits the widest partitions of a container until there are so many.
+    /// Splits the widest partitions of a container until there are this many.
     async fn split_into(&self, name: &ContainerName, needed: u32) -> Result<()> {
         loop {
             let container = self.begin().await?.container(name).await?;
@@ -106,7 +106,7 @@ impl Store {
             if partitions.count() >= usize::try_from(needed).unwrap_or(usize::MAX) {
                 return Ok(());
             }
-            // One that is being split or merged already is left to who does that, if others can be.
+            // A partition that is being split or merged already is skipped, if others can be split.
             let rank = |partition: &&Partition| {
                 let width = partition.last.abs_diff(partition.first);
                 (partition.heirs.is_empty(), width)

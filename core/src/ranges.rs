@@ -1,4 +1,4 @@
-//! Which keys a span covers, and with which token a page of them begins.
+//! The keys that a span covers, and the token with which a page of them begins.
 
 use std::ops::Bound;
 
@@ -19,8 +19,8 @@ pub(crate) fn token_of(key: &[u8]) -> Option<i64> {
     take_i64(&mut key.get(BEFORE_TOKEN..)?)
 }
 
-/// Where a page of items begins: its partition must let it in. Further ones that the page reaches
-/// are paid for all the same.
+/// The token where a page of items begins: its partition must admit the request. Further partitions
+/// that the page reaches are charged without admission.
 pub(crate) fn first_token(range: &KeyRange, page: &PageRequest) -> Option<i64> {
     match &page.continuation {
         Some(continuation) => token_of(&continuation.last_key),

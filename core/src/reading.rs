@@ -1,6 +1,6 @@
 //! Reading items: by locator, by range of the container's order, by index.
 //!
-//! Each method counts what it looks at; charges follow from that. Expired items are looked at and
+//! Each method counts what it examines; charges follow from that. Expired items are examined and
 //! not returned, so a page may hold fewer items than were examined, even none, and still have a
 //! continuation.
 
@@ -143,8 +143,8 @@ pub struct IndexPage {
     pub continuation: Option<Continuation>,
 }
 
-/// What lies at a locator, looked at by a write that depends on it: one look tells both what there
-/// is to see and what there is to replace, which may have expired.
+/// The entry at a locator, read by a write that depends on it: one read gives both the visible item
+/// and the stored one to replace, which may have expired.
 #[derive(Clone, Debug)]
 pub struct Entry {
     stored: Option<Item>,
@@ -163,7 +163,7 @@ impl Entry {
 }
 
 impl Transaction {
-    /// What lies at `locator`, for [`Transaction::put`]. It costs what [`Transaction::read`] does.
+    /// The entry at `locator`, for [`Transaction::put`]. It costs as much as [`Transaction::read`].
     pub async fn look(&mut self, container: &Container, locator: &Locator) -> Result<Entry> {
         self.admit(container, locator.token).await?;
         let stored = self.stored(container, locator).await?;
@@ -201,8 +201,8 @@ impl Transaction {
             .collect())
     }
 
-    /// The items of one logical partition that are one thing to whoever stored them, in their
-    /// order: one round trip, and charged as one item of all their bytes.
+    /// The items of one logical partition that form one record of the front end, in their order:
+    /// one round trip, and charged as one item of all their bytes.
     pub async fn read_together(
         &mut self,
         container: &Container,
@@ -275,7 +275,7 @@ impl Transaction {
                 items.push(item);
             }
         }
-        // Of a query within one logical partition, all is what that one costs.
+        // The charge of a query within one logical partition is that partition's alone.
         if let Some((token, key)) = span.logical_partition() {
             self.warm_key(container, token, key, charged);
         }

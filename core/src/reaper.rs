@@ -21,7 +21,7 @@ const STEP_KEYS: usize = 2_000;
 /// Stands for the whole storage in place of an index.
 const WHOLE_STORAGE: u32 = u32::MAX;
 
-/// Where a storage id, or one index of it, waits for its data to be deleted.
+/// The key under which a storage id, or one index of it, waits for its data to be deleted.
 pub(crate) fn reap_key(storage: StorageId, index: Option<IndexId>) -> Bytes {
     let mut rest = storage.to_be_bytes().to_vec();
     rest.extend_from_slice(&index.unwrap_or(WHOLE_STORAGE).to_be_bytes());
@@ -35,7 +35,7 @@ fn parse_reap_key(key: &[u8]) -> Option<(StorageId, Option<IndexId>)> {
     Some((storage, (index != WHOLE_STORAGE).then_some(index)))
 }
 
-/// Remembers where the reaper is: storage ids only grow, so most of what was reaped lies before.
+/// The position of the reaper: storage ids only grow, so most of what was reaped lies before it.
 #[derive(Default)]
 pub(crate) struct Reaper {
     position: Option<Bytes>,
@@ -57,7 +57,7 @@ impl Reaper {
                 match reap(store, &key).await {
                     Ok(()) => {}
                     Err(error) if error.is_of_engine() => return Err(error),
-                    // It stays until all are looked at again, and keeps none that follow.
+                    // It stays until the next full scan, and does not stop those that follow.
                     Err(error) => {
                         let key = hex(&key);
                         tracing::warn!(key, %error, "what was dropped cannot be deleted and stays");
@@ -79,7 +79,7 @@ impl Reaper {
     }
 }
 
-/// Deletes what one key says.
+/// Deletes the data that one key names.
 async fn reap(store: &Store, key: &Bytes) -> Result<()> {
     let parsed = parse_reap_key(key);
     let (storage, index) = parsed.ok_or_else(|| Error::Corrupt("a reaper's key".into()))?;
@@ -96,7 +96,7 @@ fn ranges(storage: StorageId, index: Option<IndexId>) -> Vec<KeyRange> {
     }
 }
 
-/// Deletes one step of a range; answers whether there is more.
+/// Deletes one step of a range; returns whether there is more.
 async fn delete_step(store: &Store, range: &KeyRange) -> Result<bool> {
     let mut transaction = store.begin().await?;
     let mut scan = Scan::new(range.clone()).in_passing();

@@ -6,8 +6,8 @@
 //! guards the items it read, so that a concurrent change of one of them makes the page or the
 //! change run again. At the end one change of the catalog switches over. An item that does not fit
 //! (a second one with the same unique value, one without the new key) ends the rebuild and leaves
-//! the container as it was. Whoever writes such an item during a relocation is not refused: the
-//! write leaves a note with the storage being filled, and the relocation ends when it finds that.
+//! the container as it was. A write of such an item during a relocation is not refused: it leaves a
+//! note with the storage being filled, and the relocation ends when it finds the note.
 
 use std::sync::Arc;
 
@@ -31,11 +31,11 @@ use crate::transaction::Transaction;
 use crate::walk;
 use crate::writing::relocated;
 
-/// Items in one page of a rebuild: a writer that comes meanwhile waits for all of them. Pages that
-/// keep conflicting are cut down to single items.
+/// Items in one page of a rebuild: a concurrent writer waits for all of them. Pages that keep
+/// conflicting are cut down to single items.
 const PAGE_ITEMS: usize = 64;
 
-/// Where a relocation moves a container to.
+/// The target of a relocation.
 #[derive(Clone, Debug, Default)]
 pub struct NewPlacement {
     /// The front end's schema from then on; it tells the model how to place items.
@@ -55,7 +55,7 @@ impl NewPlacement {
     fn target(&self, current: &Definition, storage: StorageId) -> Result<Definition> {
         let mut target = current.clone();
         target.storage = storage;
-        // What is written there is told of where it is written first.
+        // Its writes are recorded in the feed of the storage that is written first.
         target.feed = None;
         target.next_partition = self.partitions.max(target.partitions_needed());
         target.schema = self.schema.clone();
@@ -76,13 +76,13 @@ impl NewPlacement {
     }
 }
 
-/// A front end's schema, to take the place of the one that it was made from and of no other: what
-/// somebody else changed meanwhile is never lost.
+/// A front end's schema that replaces the one it was made from and no other, so that concurrent
+/// changes are never lost.
 #[derive(Clone, Debug)]
 pub struct SchemaSwap {
-    /// What must still be there; if it is not, the change is a [`Error::Conflict`].
+    /// The schema that must still be in force; if it is not, the change is an [`Error::Conflict`].
     pub from: Bytes,
-    /// What takes its place.
+    /// The schema that replaces it.
     pub to: Bytes,
 }
 
@@ -330,7 +330,7 @@ impl Store {
         }
     }
 
-    /// Adds one page of items; answers whether there are more.
+    /// Adds one page of items; returns whether there are more.
     async fn copy_page(&self, id: JobId, max_items: usize) -> Result<bool> {
         let mut transaction = self.begin().await?;
         let mut job = Job::load_own(&transaction, id).await?;
@@ -355,13 +355,14 @@ impl Store {
         Ok(page.more)
     }
 
-    /// Ends a rebuild that cannot be completed, leaving the container as it was, and answers why.
+    /// Ends a rebuild that cannot be completed, leaving the container as it was, and returns the
+    /// reason.
     async fn give_up(&self, job: &Job, cause: Error) -> Result<()> {
         let (id, task) = (job.id, job.task.clone());
         let catalog = Arc::clone(self.catalog());
         let undone = match &cause {
             Error::NotFound(_) => self.forget_job(job).await,
-            // The engine failed, not the rebuild: whoever has the lease next goes on.
+            // The engine failed, not the rebuild: the next owner of the lease continues.
             cause if cause.is_of_engine() => Ok(()),
             Error::Conflict | Error::Throttled { .. } | Error::Internal(_) => Ok(()),
             _ => self
@@ -389,7 +390,7 @@ impl Store {
         undone.and(Err(cause))
     }
 
-    /// Gives a running rebuild up: the container stays as it was.
+    /// Aborts a running rebuild: the container stays as it was.
     pub async fn cancel_job(&self, id: JobId) -> Result<()> {
         let jobs = self.jobs().await?;
         let job = jobs.into_iter().find(|job| job.id == id);
@@ -402,7 +403,7 @@ impl Store {
     }
 }
 
-/// Refuses to go on with a relocation after an item was written that does not fit.
+/// Ends a relocation after a misfit was written.
 async fn check_fit(transaction: &mut Transaction, target: StorageId) -> Result<()> {
     let key = misfit_key(target);
     let misfit = transaction.get(&key).await?;
@@ -439,7 +440,7 @@ async fn add_item(
     }
 }
 
-/// Gives a split or merge up, with what writers counted for the heirs.
+/// Aborts a split or merge, and removes the tallies of the heirs.
 pub(crate) fn abandon(transaction: &mut Transaction, draft: &mut Draft, parents: &[PartitionId]) {
     let parts = draft.partitions.iter();
     let abandoned = parts.filter(|partition| parents.contains(&partition.id));
@@ -450,7 +451,7 @@ pub(crate) fn abandon(transaction: &mut Transaction, draft: &mut Draft, parents:
     draft.partitions.abandon(parents);
 }
 
-/// Takes away an index that could not be built, also from the front end's schema.
+/// Removes an index that could not be built, also from the front end's schema.
 fn undo_index(
     transaction: &mut Transaction,
     definition: &mut Definition,

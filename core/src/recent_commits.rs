@@ -57,8 +57,8 @@ impl RecentCommits {
             || (checks_ranges && self.range_conflicts(base_version, writes.range_deletes()))
     }
 
-    /// Snapshots taken before this version are about to leave the window, or have left it. What
-    /// they write is to be compared with the newest data ([`is_unchanged`]) and committed there.
+    /// Snapshots taken before this version are about to leave the window, or have left it. Their
+    /// writes are compared with the newest data ([`is_unchanged`]) and committed there.
     pub fn aging_before(&self) -> u64 {
         self.hashes.middle().max(self.range_deletes.middle())
     }
@@ -143,8 +143,8 @@ impl RecentCommits {
 }
 
 /// Whether all that `writes` puts, deletes or guards has the same value in two snapshots. Items and
-/// definitions carry their version in their value, so an equal value is one that nobody wrote in
-/// between. Range deletes cannot be compared this way.
+/// definitions have their version in their value, so an equal value was not written in between.
+/// Range deletes cannot be compared this way.
 pub async fn is_unchanged(
     then: &dyn Snapshot,
     now: &dyn Snapshot,

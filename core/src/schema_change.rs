@@ -26,7 +26,7 @@ use crate::sharing::{join, shared_in};
 use crate::store::{Store, check_format};
 use crate::transaction::Transaction;
 
-/// Which container a change is about.
+/// The container of a change.
 pub(crate) enum Subject {
     Name(ContainerName),
     /// A job knows the storage that it works on; the container may be renamed meanwhile.
@@ -65,7 +65,7 @@ impl Draft {
         }
     }
 
-    /// What a new container begins as, which depends on what its database shares.
+    /// The first state of a new container, which depends on the shared throughput of its database.
     pub(crate) async fn create(
         transaction: &mut Transaction,
         name: ContainerName,
@@ -160,8 +160,8 @@ impl Store {
         self.rename(from, to, false).await
     }
 
-    /// Gives a container another name, and drops the container that has it, if there is one: in one
-    /// moment, so that everybody finds either of them there.
+    /// Renames a container, and drops the one that has the new name, if there is one: atomically,
+    /// so that one of them is always found there.
     pub async fn replace_container(
         &self,
         from: &ContainerName,
@@ -207,8 +207,8 @@ impl Store {
         .await
     }
 
-    /// Puts what `edit` makes of the front end's schema of a container in its place. One statement:
-    /// what others change at the same moment is not lost.
+    /// Replaces the front end's schema of a container by the result of `edit`. One statement, so
+    /// concurrent changes are not lost.
     pub async fn alter_schema<F>(&self, name: &ContainerName, edit: F) -> Result<Arc<Container>>
     where
         F: Fn(&Bytes) -> Result<Bytes> + Send + Sync + 'static,
@@ -216,7 +216,7 @@ impl Store {
         self.alter(name, move |_, mut draft| {
             let edited = edit(&draft.definition.schema);
             Box::pin(async move {
-                // What a relocation leads to has a schema of its own, which must not be outdated.
+                // The target of a relocation has a schema of its own, which must not be outdated.
                 refuse_while_relocating(&draft.definition)?;
                 draft.definition.schema = edited?;
                 Ok(draft)
@@ -236,7 +236,7 @@ impl Store {
         self.alter_subject(Subject::Name(name.clone()), edit).await
     }
 
-    /// Changes the container that owns a storage, whatever its name is by now.
+    /// Changes the container that owns a storage, whatever its present name.
     pub(crate) async fn alter_owner<F>(&self, storage: StorageId, edit: F) -> Result<Arc<Container>>
     where
         F: for<'a> Fn(&'a mut Transaction, Draft) -> BoxFuture<'a, Result<Draft>>
@@ -269,7 +269,7 @@ impl Store {
             .ok_or_else(|| Error::Internal("an altered container is missing".into()))
     }
 
-    /// Runs one change of the catalog to its end, also if the caller goes away: a commit whose
+    /// Runs one change of the catalog to its end, also if the caller is dropped: a commit whose
     /// result never reached the cache would leave it wrong for good.
     async fn change_catalog<F>(&self, subject: Subject, edit: F) -> Result<Option<Arc<Container>>>
     where
@@ -336,8 +336,8 @@ impl Store {
     }
 }
 
-/// Refuses to change the catalog once a newer server has changed the format of the data: this one
-/// was started before that.
+/// Refuses to change the catalog after a newer server has changed the format of the data while this
+/// one runs.
 async fn refuse_other_format(transaction: &mut Transaction) -> Result<()> {
     let key = key::system_key(key::system::FORMAT, &[]);
     let stored = transaction.get(&key).await?;
@@ -345,7 +345,7 @@ async fn refuse_other_format(transaction: &mut Transaction) -> Result<()> {
     check_format(stored.as_deref().unwrap_or_default())
 }
 
-/// Buffers what drops a container, also one that cannot be read.
+/// Buffers the drop of a container, also of a damaged one.
 async fn drop_in(
     transaction: &mut Transaction,
     name: &ContainerName,
@@ -359,7 +359,7 @@ async fn drop_in(
     }
 }
 
-/// Buffers what turns `existing` into `draft`; no draft means to drop it.
+/// Buffers the change from `existing` to `draft`; no draft means a drop.
 pub(crate) fn write_change(
     transaction: &mut Transaction,
     existing: Option<&Container>,
@@ -398,7 +398,7 @@ pub(crate) fn write_change(
     let writes = &mut transaction.writes;
     writes.put(key::catalog(&draft.name), definition.encode()?);
     writes.put(key::definition_version(definition.storage), version);
-    // Who has cached it knows it by the storage that it had.
+    // Other servers have it cached under its old storage.
     let storage = existing.map_or(definition.storage, Container::storage);
     writes.announce(key::definition_version(storage));
     let stored = existing.filter(|e| e.storage() == definition.storage);
@@ -407,8 +407,8 @@ pub(crate) fn write_change(
     Ok(Some(draft))
 }
 
-/// Reads back the definitions of a draft from the bytes that will be stored. A schema that stays as
-/// it is was read when it came, so that a container which cannot be read any more can still be
+/// Reads back the definitions of a draft from the bytes that will be stored. A schema that does not
+/// change is not checked again, so that a container which cannot be read any more can still be
 /// split or renamed.
 fn check_readable(
     transaction: &Transaction,

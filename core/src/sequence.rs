@@ -9,8 +9,7 @@ use crate::error::{Error, Result};
 use crate::key::{self, system};
 use crate::write_set::WriteSet;
 
-/// How many numbers one stored step reserves. What is left of a block when the process ends is
-/// lost.
+/// How many numbers one stored step reserves. The rest of a block is lost when the process ends.
 const BLOCK: u64 = 256;
 
 /// One sequence of numbers, starting at 1.
@@ -54,8 +53,7 @@ impl Sequence {
             writes.put(self.key.clone(), Bytes::copy_from_slice(&end.to_be_bytes()));
             match snapshot.commit(writes).await? {
                 CommitOutcome::Done(_) => return Ok(start..end),
-                // Another server took the block, or may have: numbers are plenty, take the next
-                // one.
+                // Another server took the block, or may have: take the next one, there are enough.
                 CommitOutcome::Conflict | CommitOutcome::Unknown => {}
             }
         }

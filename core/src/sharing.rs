@@ -1,9 +1,9 @@
-//! Throughput shared by a database: its containers that have none of their own spend it together.
+//! Throughput shared by a database: the containers without their own spend it together.
 //!
 //! The database has as many shares as physical partitions would be needed for its throughput, each
-//! an equal part of it and of the ring. What lies in one part of the ring is paid from one share,
-//! whichever container it is in; so every container there has at least that many partitions. Each
-//! container's definition repeats what its database shares, so that no request looks for it.
+//! an equal part of it and of the ring. Requests to one part of the ring are paid from one share,
+//! whichever container they go to; so every container has at least that many partitions. Each
+//! container's definition repeats the throughput of its database, so that no request looks it up.
 
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
@@ -22,20 +22,20 @@ use crate::throughput::{Charge, partitions_for};
 use crate::transaction::Transaction;
 use crate::walk::Walk;
 
-/// How many containers share the throughput of a database at most, as in Cosmos DB.
+/// The most containers that share the throughput of a database, as in Cosmos DB.
 pub(crate) const MAX_SHARED_CONTAINERS: usize = 25;
 
-/// What a database shares.
+/// The shared throughput of a database.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SharedThroughput {
-    /// Under this number, taken from those of storages, its budgets are kept.
+    /// The number of its budgets, taken from the sequence of storage ids.
     pub(crate) pool: StorageId,
-    /// How much there is for all together.
+    /// The throughput of all together.
     pub throughput: Throughput,
 }
 
 impl SharedThroughput {
-    /// What the requests of a physical partition are paid from: the share of its middle.
+    /// The budget that pays the requests of a physical partition: the share of its middle.
     pub(crate) fn budget(&self, partition: &Partition) -> Budget {
         let units = self.throughput.units();
         let shares = partitions_for(Some(units));
@@ -49,7 +49,7 @@ impl SharedThroughput {
 }
 
 impl Store {
-    /// Gives a database throughput that its containers share, or takes it away. Containers with
+    /// Sets or removes the throughput that the containers of a database share. Containers with
     /// their own keep that; the others get the physical partitions that the shares need.
     pub async fn provision_database(
         &self,
@@ -78,7 +78,7 @@ impl Store {
         .await?;
         for name in self.list_containers(api, Some(database)).await? {
             match self.share(&name).await {
-                // It went away meanwhile, or cannot be read: then it spends nothing.
+                // It was dropped meanwhile, or cannot be read: then it spends nothing.
                 Ok(()) | Err(Error::NotFound(_) | Error::Corrupt(_)) => {}
                 Err(error) => return Err(error),
             }
@@ -86,7 +86,7 @@ impl Store {
         Ok(())
     }
 
-    /// What a database shares among its containers.
+    /// The throughput that a database shares among its containers.
     pub async fn database_throughput(
         &self,
         api: &str,
@@ -97,7 +97,7 @@ impl Store {
         Ok(shared.map(|shared| shared.throughput))
     }
 
-    /// All databases that share something: API, name, throughput.
+    /// All databases with shared throughput: API, name, throughput.
     pub async fn database_throughputs(&self) -> Result<Vec<(String, String, Throughput)>> {
         let transaction = self.begin().await?;
         let range = KeyRange::prefix(key::system_key(system::SHARED_THROUGHPUT, &[]));
@@ -113,7 +113,7 @@ impl Store {
         Ok(found)
     }
 
-    /// Tells a container what its database shares now.
+    /// Writes the present throughput of a database to the definition of a container.
     async fn share(&self, name: &ContainerName) -> Result<()> {
         let altered = self.alter(name, |transaction, mut draft| {
             Box::pin(async move {
@@ -126,8 +126,8 @@ impl Store {
     }
 }
 
-/// What the database of a container shares. The commit depends on it: a container that comes into
-/// being while that changes would not be told.
+/// The shared throughput of a container's database. The commit depends on it, because a container
+/// created during a change would miss it.
 pub(crate) async fn shared_in(
     transaction: &mut Transaction,
     name: &ContainerName,
@@ -138,9 +138,8 @@ pub(crate) async fn shared_in(
     Ok(shared)
 }
 
-/// Refuses one more container that shares the throughput of its database, if there is no room. A
-/// name without a container stands for nothing more than there is. Two that ask at the same moment
-/// conflict, so that only one of them gets the last place.
+/// Refuses one more container that shares the throughput of its database, if there are too many.
+/// Two concurrent creations conflict, so that only one of them gets the last place.
 pub(crate) async fn join(
     transaction: &mut Transaction,
     name: &ContainerName,
@@ -177,7 +176,7 @@ async fn check_room(transaction: &Transaction, name: &ContainerName) -> Result<(
     )))
 }
 
-/// Removes what a database shared, with the database.
+/// Removes the shared throughput of a database, with the database.
 pub(crate) fn forget(transaction: &mut Transaction, api: &str, database: &str) {
     transaction.writes.delete(record_key(api, database));
 }

@@ -26,7 +26,7 @@ pub(crate) struct Sizer {
 }
 
 impl Sizer {
-    /// Splits what is too large, if it is time to look again.
+    /// Splits partitions that are too large, if a check is due.
     pub(crate) async fn split_large(&mut self, store: &Store) -> Result<()> {
         if self.look.is_due() {
             store.split_large_partitions().await?;
@@ -34,7 +34,7 @@ impl Sizer {
         Ok(())
     }
 
-    /// Notes the sizes of what is in use here, if it is time to look again.
+    /// Records the sizes of containers in use here, if a check is due.
     pub(crate) async fn look_at_own(&mut self, store: &Store) -> Result<()> {
         if self.look.is_due() {
             store.note_sizes_in_use().await?;
@@ -55,7 +55,7 @@ impl Store {
                 Err(Error::Rejected(reason)) => {
                     tracing::warn!(container = %name, partition, reason, "cannot be split");
                 }
-                // Somebody else has split or dropped it meanwhile.
+                // It was split or dropped meanwhile.
                 Err(Error::NotFound(_) | Error::Conflict) => {}
                 Err(error) if error.is_of_engine() => return Err(error),
                 Err(error) => {
@@ -67,8 +67,8 @@ impl Store {
     }
 
     /// All that are too large, found by their tallies alone: looking a container up would keep it
-    /// in memory, and most are not in use. Page by page, each at a moment of its own: nothing is
-    /// held for as long as a walk over many containers takes.
+    /// in memory, and most are not in use. Each page is read at a snapshot of its own, so that no
+    /// snapshot is held during a walk over many containers.
     async fn large_partitions(&self) -> Result<Vec<(ContainerName, PartitionId)>> {
         let mut large = Vec::new();
         let mut scan = Scan::new(key::definition_versions());
@@ -97,7 +97,7 @@ impl Store {
         }
     }
 
-    /// Notes what the partitions of all containers in memory hold.
+    /// Records the sizes of the partitions of all containers in memory.
     async fn note_sizes_in_use(&self) -> Result<()> {
         let in_use = self.catalog().in_memory();
         for containers in in_use.chunks(STEP_CONTAINERS) {
@@ -135,7 +135,7 @@ async fn sizes(
     let mut walk = Walk::new(transaction, Scan::new(range));
     while let Some(page) = walk.next().await? {
         let mut places = Vec::with_capacity(page.len());
-        // What cannot be read belongs to a container that says so whenever it is used.
+        // An unreadable entry belongs to a container that reports the damage when it is used.
         for (key, value) in page {
             let storage = key::parse_partition_storage(&key);
             let record = serde_json::from_slice::<PartitionRecord>(&value);

@@ -1,8 +1,8 @@
 //! Splitting and merging physical partitions while reads and writes go on.
 //!
 //! No data moves: items lie in token order already, and the partition map only says where one
-//! partition ends. What takes care is that statistics stay exact although many transactions count
-//! at once:
+//! partition ends. The difficult part is to keep statistics exact while many transactions count
+//! concurrently:
 //!
 //! 1. One change of the catalog names the heirs. From then on every writer counts into its
 //!    partition's tally and into its heir's; writers with the old map conflict and retry.
@@ -36,7 +36,7 @@ use crate::writing::tally_of;
 
 impl Store {
     /// Splits a physical partition at a token, or where half of its bytes lie on either side.
-    /// Answers the numbers of the left and the right half.
+    /// Returns the numbers of the left and the right half.
     pub async fn split_partition(
         &self,
         name: &ContainerName,
@@ -48,7 +48,7 @@ impl Store {
         Ok((begun.first_heir, begun.first_heir + 1))
     }
 
-    /// Merges a physical partition with its right neighbour. Answers the number of the merged one.
+    /// Merges a physical partition with its right neighbour. Returns the number of the merged one.
     pub async fn merge_partitions(
         &self,
         name: &ContainerName,
@@ -93,8 +93,7 @@ impl Store {
         .await
     }
 
-    /// Names heirs as `plan` says, which gets the number of the first one and answers their
-    /// parents.
+    /// Names heirs by `plan`, which gets the number of the first one and returns their parents.
     async fn begin_repartition<F>(&self, name: &ContainerName, plan: F) -> Result<Repartitioning>
     where
         F: Fn(&mut Draft, PartitionId) -> Result<Vec<PartitionId>> + Send + Sync + 'static,
@@ -139,7 +138,7 @@ impl Store {
             Err(error) => Err(error),
         };
         match finished {
-            // Dropped or truncated since, or finished by another server: nothing is left to do.
+            // Dropped or truncated since, or finished by another server: nothing to do.
             Err(Error::NotFound(_)) => self.forget_job(job).await,
             other => other,
         }
@@ -251,8 +250,8 @@ impl Store {
     }
 }
 
-/// What an item counts. One that cannot be read counts about what it did when it was written: a
-/// partition must not be stuck because of it.
+/// The contribution of an item to a tally. An unreadable item counts about what it did when it was
+/// written, so that it does not block the split of its partition.
 fn counted(key: &Bytes, value: Bytes) -> Tally {
     let size = key.len() + value.len();
     match walk::readable_item(key, value) {
@@ -285,7 +284,7 @@ struct Counting<'a> {
 }
 
 impl Counting<'_> {
-    /// What the tally of each heir lacks.
+    /// The missing part of each heir's tally.
     async fn corrections(
         &self,
         container: &Container,
@@ -308,7 +307,7 @@ impl Counting<'_> {
             heirs.clone_from(&parent.heirs);
         }
         let mut corrections = Vec::new();
-        // All heirs but the first are counted; the first one has what is left of the parents' sum.
+        // All heirs but the first are counted; the first one gets the rest of the parents' sum.
         for heir in heirs.iter().skip(1).rev() {
             let range = key::items_between(storage, heir.first, last);
             let exact = self.count(range).await?;

@@ -9,7 +9,7 @@ use crate::key::{self, PartitionId};
 use crate::transaction::Transaction;
 use crate::write_set::Tally;
 
-/// What one physical partition holds.
+/// The statistics of one physical partition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PartitionStatistics {
     /// Its number.
@@ -23,7 +23,7 @@ pub struct PartitionStatistics {
 }
 
 impl Transaction {
-    /// What each physical partition of a container holds, by first token.
+    /// The statistics of each physical partition of a container, by first token.
     pub async fn statistics(&self, container: &Container) -> Result<Vec<PartitionStatistics>> {
         let partitions: Vec<_> = container.partitions.iter().collect();
         let keys: Vec<Bytes> = partitions
@@ -45,7 +45,7 @@ impl Transaction {
         rows.collect()
     }
 
-    /// What one logical partition holds. Zero where they are not counted.
+    /// The tally of one logical partition. Zero where they are not counted.
     pub async fn logical_statistics(
         &self,
         container: &Container,
@@ -60,9 +60,9 @@ impl Transaction {
         .await
     }
 
-    /// About how many logical partitions have tokens from `first` to `last`, and what they hold
-    /// together. Exact for up to 1,000; more are estimated from the first of them, because hashes
-    /// spread keys evenly. None where they are not counted.
+    /// The approximate number of logical partitions with tokens from `first` to `last`, and their
+    /// sum. Exact for up to 1,000; more are estimated from the first of them, because hashes spread
+    /// keys evenly. None where they are not counted.
     pub async fn estimate_logical(
         &self,
         container: &Container,

@@ -1,4 +1,4 @@
-//! The store: a cheap handle over the engine, the catalog and the work in the background.
+//! The store: a cheap handle over the engine, the catalog and the background work.
 
 use std::collections::{HashMap, HashSet};
 use std::hash::{BuildHasher, Hasher, RandomState};
@@ -33,18 +33,19 @@ use crate::transaction::{Committed, Manner, Transaction};
 /// The version of the key shapes and values that this code reads and writes.
 const FORMAT: &[u8] = b"1";
 
-/// The same, once a feed was turned on: a release that knows none would write and not tell it.
+/// The format once a feed was turned on: a release without feeds would write without recording its
+/// changes.
 const FORMAT_WITH_FEEDS: &[u8] = b"2";
 
-/// How often a statement runs again after a conflict before it is given up.
+/// How often a statement runs again after a conflict before it fails.
 const MAX_ATTEMPTS: u32 = 100;
 /// The longest pause between two attempts.
 const MAX_PAUSE_MS: u64 = 20;
 
-/// How long a statement waits in all for memory that others have.
+/// How long a statement waits in all for memory.
 const LONGEST_SHORTAGE: Duration = Duration::from_secs(10);
 
-/// How long a statement waits in all for open transactions that hold what it wants to write.
+/// How long a statement waits in all for the write intents of open transactions.
 const LONGEST_WAIT: Duration = Duration::from_secs(90);
 
 /// Everything the front ends share. Clones are handles to the same store.
@@ -63,30 +64,30 @@ struct Shared {
     budgets: Budgets,
     storage_ids: Sequence,
     job_ids: Sequence,
-    /// Tells this process from others that work on the same data, and from itself before a restart.
+    /// Identifies this process among others on the same data, and from itself before a restart.
     instance: u64,
     running_jobs: Mutex<HashSet<JobId>>,
     /// How often other servers announced a change.
     news: AtomicU64,
-    /// Changes when there may be something to do in the background.
+    /// Changes when there may be background work.
     background: watch::Sender<()>,
     feeds: Arc<Feeds>,
     feed_options: FeedOptions,
 }
 
-/// How a store is opened.
+/// The options with which a store is opened.
 pub struct StoreOptions {
-    /// What each API's front end knows of its items, by the API's name.
+    /// The model of each API's front end, by the API's name.
     pub models: HashMap<String, Arc<dyn Model>>,
-    /// What tells the time.
+    /// The clock.
     pub clock: Clock,
     /// How requests beyond their throughput are treated.
     pub throttling: Throttling,
-    /// What partitions may hold, where that is not what their API says.
+    /// Limits of partitions that override those of their API.
     pub limits: Limits,
     /// The memory that all requests share.
     pub memory: MemoryBudget,
-    /// Whether it is noted where charges fall, which [`crate::insight`] shows.
+    /// Whether heat is recorded for [`crate::insight`].
     pub insight: bool,
     /// How change feeds are kept.
     pub feeds: FeedOptions,
@@ -106,12 +107,12 @@ impl Default for StoreOptions {
     }
 }
 
-/// What a statement answered, and what it took.
+/// The result of a statement, and its cost.
 #[derive(Clone, Debug)]
 pub struct Outcome<T> {
-    /// The answer.
+    /// The statement's own result.
     pub value: T,
-    /// What was done and what it costs.
+    /// The work done and its cost.
     pub meter: Meter,
     /// The engine's version of the commit.
     pub version: u64,
@@ -153,15 +154,15 @@ impl Store {
         Ok(store)
     }
 
-    /// Begins a transaction at this moment. If it writes, only the engine's check at the commit
-    /// stands between it and others: statements go through [`Self::run`].
+    /// Begins a transaction at this moment. Its writes are checked for conflicts at the commit
+    /// only; statements go through [`Self::run`].
     pub async fn begin(&self) -> Result<Box<Transaction>> {
         self.begin_as(Manner::Heedless).await
     }
 
     /// Begins a transaction that stays open across a client's round trips, for `lifetime` at most.
-    /// Who writes what it has written hears of it at once: another open transaction as
-    /// [`Error::Conflict`], a statement by waiting.
+    /// Its write intents conflict at once with other writers: another open transaction gets
+    /// [`Error::Conflict`], a statement waits.
     pub async fn open_transaction(&self, lifetime: Duration) -> Result<Box<Transaction>> {
         self.begin_as(self.open_manner(lifetime)).await
     }
@@ -181,12 +182,12 @@ impl Store {
             Manner::Heedless | Manner::Statement => engine.snapshot().await?,
             Manner::Open(_) => engine.snapshot_to_keep().await?,
         };
-        // Boxed: half a KiB, which each future on its way would move.
+        // Boxed: half a KiB, which each future above would move.
         Ok(Box::new(Transaction::new(self.clone(), snapshot, manner)))
     }
 
     /// Runs one statement as a transaction, again after each conflict; if it fails, nothing of it
-    /// is done. `items` are those it is known to change: writers of the same ones wait for each
+    /// is applied. `items` are those it is known to change: writers of the same items wait for each
     /// other instead of conflicting, and those that wait share a commit.
     pub async fn run<T, E, F>(
         &self,
@@ -214,7 +215,7 @@ impl Store {
                 Ok(value) => match ride.commit().await {
                     Ok(committed) => return Ok(Outcome::new(value, committed)),
                     Err(Refused { error, .. }) if error.is_conflict() => None,
-                    // It may be refused for what the others wrote.
+                    // The cause may be an uncommitted write of another statement.
                     Err(Refused {
                         in_company: true, ..
                     }) => {
@@ -225,13 +226,13 @@ impl Store {
                 },
                 Err(error) if error.is_conflict() => {
                     let holder = ride.transaction().take_blocker();
-                    // Latches are never held for as long as a client may take.
+                    // Latches are not held while waiting for another client.
                     ride.leave();
                     holder.map(|holder| (error, holder))
                 }
                 Err(_) if ride.transaction().may_find_memory_after(memory_until) => {
                     let refused = ride.transaction().take_shortage();
-                    // Latches are not held for as long as others may have memory.
+                    // Latches are not held while waiting for memory.
                     ride.leave();
                     let until =
                         *memory_until.get_or_insert_with(|| Instant::now() + LONGEST_SHORTAGE);
@@ -241,7 +242,7 @@ impl Store {
                     continue;
                 }
                 Err(error) => match ride.transaction().bill.take_turn() {
-                    // Nor for as long as throughput may take.
+                    // Nor while waiting for throughput.
                     Some(next) => {
                         ride.leave();
                         turn = Some(next);
@@ -272,7 +273,7 @@ impl Store {
         &self.shared.engine
     }
 
-    /// What tells the time.
+    /// The clock.
     pub fn clock(&self) -> &Clock {
         &self.shared.clock
     }
@@ -283,13 +284,13 @@ impl Store {
     }
 
     /// A number that grows when another server on the same engine announced a change of
-    /// definitions. It may come late or be missing: a hint that what is cached should be read
+    /// definitions. It may come late or be missing: a hint that cached definitions should be read
     /// again.
     pub fn news(&self) -> u64 {
         self.shared.news.load(Ordering::Acquire)
     }
 
-    /// Notes that another server announced a change of `key`, or of anything if it is empty.
+    /// Records that another server announced a change of `key`, or of any key if it is empty.
     pub(crate) fn hear(&self, key: &[u8]) {
         if key.is_empty() || key::is_log(key) {
             self.feeds().wake_all();
@@ -311,7 +312,7 @@ impl Store {
         self.shared.feed_options
     }
 
-    /// Marks the data as one that servers which know nothing of feeds must not write to.
+    /// Marks the data with the format that servers without feeds refuse.
     pub(crate) async fn mark_format_of_feeds(&self) -> Result<()> {
         let marked = self.run(&[], |transaction| {
             Box::pin(async move {
@@ -361,17 +362,17 @@ impl Store {
         running.unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Tells the background that there may be something to do.
+    /// Wakes the background loops.
     pub(crate) fn wake_background(&self) {
         self.shared.background.send_replace(());
     }
 
-    /// Changes whenever there may be something to do in the background.
+    /// Changes whenever there may be background work.
     pub(crate) fn background_work(&self) -> watch::Receiver<()> {
         self.shared.background.subscribe()
     }
 
-    /// Waits a little longer after each conflict, and gives up after very many.
+    /// Waits a little longer after each conflict, and fails after [`MAX_ATTEMPTS`] of them.
     pub(crate) async fn pause_before_retry(&self, attempt: &mut u32) -> Result<()> {
         *attempt += 1;
         if *attempt >= MAX_ATTEMPTS {
@@ -413,7 +414,7 @@ pub(crate) fn check_format(stored: &[u8]) -> Result<()> {
     )))
 }
 
-/// Marks an empty engine with our format, and refuses one that was written by a newer version.
+/// Marks an empty engine with the format, and refuses one that was written by a newer version.
 async fn mark_format(engine: &dyn Engine) -> Result<()> {
     let key = key::system_key(system::FORMAT, &[]);
     let snapshot = engine.snapshot().await?;

@@ -61,7 +61,7 @@ impl Survey {
         }
         let mut items = Vec::with_capacity(page.entries.len());
         for (key, value) in page.entries {
-            // One item that cannot be read says nothing about the others.
+            // An unreadable item is skipped.
             let Some(item) = walk::readable_item(&key, value) else {
                 continue;
             };
@@ -79,8 +79,8 @@ impl Container {
         self.model.partition_key_fields(&self.definition)
     }
 
-    /// Tells the scalars of an item and where each stands. Answers whether users see the item as a
-    /// record of their own.
+    /// Calls a visitor with each scalar of an item and its path. Returns whether users see the item
+    /// as a record of its own.
     pub fn describe(
         &self,
         item: &Item,

@@ -3,10 +3,10 @@
 //! The cost of an operation is computed from what the core counted while doing it, so the same
 //! operation on the same data always costs the same. The published points of the service are met: a
 //! point read of 1 KB is 1 request unit and of 100 KB is 10, an insert of 1 KB without indexes is
-//! 5.5, a replace is twice an insert. Between those points the formulas are ours.
+//! 5.5, a replace is twice an insert. Between those points the formulas are Tessera's own.
 //!
 //! Charges are kept for each physical partition ([`Meter`]), because each has its own budget:
-//! `crate::budget` holds requests back when it is used up.
+//! `crate::budget` throttles requests when it is used up.
 
 use std::fmt;
 use std::iter::Sum;
@@ -82,9 +82,9 @@ impl fmt::Display for Charge {
 pub mod price {
     use super::Charge;
 
-    /// Each partition that a query asks.
+    /// Each partition that a query reads.
     pub const QUERIED_PARTITION: Charge = Charge::from_milli_units(2_300);
-    /// Each item or index entry that a query looks at.
+    /// Each item or index entry that a query examines.
     pub const EXAMINED_ENTRY: Charge = Charge::from_milli_units(20);
     /// Each index entry added or removed.
     pub const INDEX_ENTRY_WRITTEN: Charge = Charge::from_milli_units(250);
@@ -95,7 +95,7 @@ pub mod price {
     const POINT_READ_MILLI: u64 = 1_000;
     const INSERT_MILLI: u64 = 5_500;
     const EXAMINED_KIB_MILLI: u64 = 15;
-    /// One more request unit for each so many bytes beyond the first KiB of a point read.
+    /// Bytes beyond the first KiB of a point read that cost one more request unit.
     const POINT_READ_STEP: u64 = 11 * KIB;
 
     /// A point read of an item of `bytes`.
@@ -113,7 +113,7 @@ pub mod price {
         insert(old_bytes.max(new_bytes)).times(2)
     }
 
-    /// The bytes that a query looks at.
+    /// The bytes that a query examines.
     pub fn examined_bytes(bytes: usize) -> Charge {
         Charge::from_milli_units((bytes as u64).saturating_mul(EXAMINED_KIB_MILLI) / KIB)
     }
@@ -124,10 +124,10 @@ pub mod price {
     }
 }
 
-/// What was done in one physical partition.
+/// The work in one physical partition.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Work {
-    /// Items and index entries looked at.
+    /// Items and index entries examined.
     pub examined: usize,
     /// Bytes of those.
     pub examined_bytes: usize,
@@ -135,19 +135,19 @@ pub struct Work {
     pub written: usize,
     /// Index entries and unique claims added or removed.
     pub index_entries_written: usize,
-    /// What it costs.
+    /// Its cost.
     pub charge: Charge,
 }
 
-/// Counts the work of one transaction, by physical partition. Each method answers the charge it
+/// Counts the work of one transaction, by physical partition. Each method returns the charge it
 /// adds.
 #[derive(Clone, Debug, Default)]
 pub struct Meter {
     /// Most transactions stay in one partition, and then nothing is allocated.
     work: SmallVec<[(StorageId, PartitionId, Work); 1]>,
-    /// Where a front end keeps something for itself: work that nobody is charged for.
+    /// A storage of a front end's own records, whose work is not charged.
     exempt: Option<StorageId>,
-    /// Whether what was counted last was the first in its partition.
+    /// Whether the last count was the first in its partition.
     is_first: bool,
 }
 
@@ -163,13 +163,13 @@ impl Meter {
         charge
     }
 
-    /// A query that asks this partition.
+    /// A query that reads this partition.
     pub(crate) fn queried(&mut self, place: (StorageId, PartitionId)) -> Charge {
         self.of(place).charge += price::QUERIED_PARTITION;
         price::QUERIED_PARTITION
     }
 
-    /// One entry that a query looked at.
+    /// One entry that a query examined.
     pub(crate) fn examined(&mut self, place: (StorageId, PartitionId), bytes: usize) -> Charge {
         let work = self.of(place);
         work.examined += 1;
@@ -201,12 +201,12 @@ impl Meter {
         charge
     }
 
-    /// Work in this storage is nobody's.
+    /// Does not charge work in this storage.
     pub(crate) fn exempt(&mut self, storage: StorageId) {
         self.exempt = Some(storage);
     }
 
-    /// Whether what was counted last was the first that its transaction did in that partition.
+    /// Whether the last count was the first of its transaction in that partition.
     pub(crate) fn is_first(&self) -> bool {
         self.is_first
     }
@@ -216,13 +216,13 @@ impl Meter {
         &self.work
     }
 
-    /// What all of it costs.
+    /// The cost of all work.
     pub fn charge(&self) -> Charge {
         let charged = self.work.iter().filter(|(it, ..)| Some(*it) != self.exempt);
         charged.map(|(_, _, work)| work.charge).sum()
     }
 
-    /// How many items and index entries were looked at.
+    /// How many items and index entries were examined.
     pub fn examined_entries(&self) -> usize {
         self.work.iter().map(|(_, _, work)| work.examined).sum()
     }

@@ -30,9 +30,9 @@ use crate::store::Store;
 use crate::throughput::{Charge, Meter};
 use crate::write_set::WriteSet;
 
-/// Writes are there twice at their commit: as they were buffered, and as the engine takes them.
+/// At the commit writes are in memory twice: as buffered, and as the engine takes them.
 const WRITE_COPIES: usize = 2;
-/// So much of a statement's writes is part of what its connection is guaranteed.
+/// Bytes of a statement's writes that are covered by the memory guaranteed to its connection.
 const GUARANTEED: u32 = 32 << 10;
 
 /// Reads of one moment, and writes that wait for the commit.
@@ -40,31 +40,31 @@ pub struct Transaction {
     pub(crate) store: Store,
     pub(crate) snapshot: Box<dyn Snapshot>,
     pub(crate) writes: WriteSet,
-    /// What the writes take.
+    /// The memory of the writes.
     granted: Grant,
-    /// That there was no memory for them.
+    /// Whether memory for them was refused.
     shortage: Option<OutOfMemory>,
     pub(crate) bill: Bill,
     pub(crate) now_ms: u64,
-    /// When what it does is noted as heat: see [`crate::clock::Clock::steady_ms`].
+    /// The time at which its work counts as heat: see [`crate::clock::Clock::steady_ms`].
     steady_ms: u64,
-    /// Containers whose definition had to be read at this snapshot: to do that only once.
+    /// Containers whose definition was read at this snapshot, to read each only once.
     looked_up: Vec<Arc<Container>>,
     guarded: SmallVec<[StorageId; 2]>,
-    /// Containers that come into being with the commit.
+    /// Containers that the commit creates.
     pub(crate) created: Vec<Draft>,
     manner: Manner,
-    /// What it knows of feeds that it writes to; none if it writes to none.
+    /// The feeds that it writes to; none if it writes to none.
     pub(crate) feed: Option<Box<FeedNotes>>,
-    /// The open transaction whose intent this one met last.
+    /// The open transaction whose intent this one last conflicted with.
     blocked_by: Option<Arc<Holder>>,
 }
 
 /// How a transaction treats the write intents of open ones.
 pub(crate) enum Manner {
-    /// Not at all: reads, and work in the background, which the engine's check is enough for.
+    /// Ignores them: reads, and background work, for which the engine's check is enough.
     Heedless,
-    /// A single statement, which waits for those that hold what it wants to write.
+    /// A single statement, which waits for conflicting intents.
     Statement,
     /// Open across a client's round trips, with intents of its own.
     Open(HeldIntents),
@@ -76,7 +76,7 @@ enum Ending<F> {
     Containers(BoxFuture<'static, Result<Committed>>),
 }
 
-/// What a transaction was about to write at some moment.
+/// The buffered writes of a transaction at some moment.
 pub(crate) struct Savepoint {
     writes: WriteSet,
     guarded: SmallVec<[StorageId; 2]>,
@@ -89,7 +89,7 @@ pub struct Committed {
     pub version: u64,
     /// The last stamp that its entries of the change feed can have; none if it has none.
     pub stamp: Option<Stamp>,
-    /// What was done and what it costs.
+    /// The work done and its cost.
     pub meter: Meter,
 }
 
@@ -120,9 +120,9 @@ impl Transaction {
         }
     }
 
-    /// Begins anew at this moment, with no writes but with the intents it has: whoever wrote what
-    /// this transaction was about to write has finished, and nobody else can come between now. Only
-    /// right while the client has seen nothing of it.
+    /// Begins again at this moment, without writes but with its intents: the conflicting writer has
+    /// finished, and the intents keep out others. Only correct while the client has seen no result
+    /// of it.
     pub async fn refresh(&mut self) -> Result<()> {
         let engine = self.store.engine();
         self.snapshot = match self.manner {
@@ -140,7 +140,7 @@ impl Transaction {
         Ok(())
     }
 
-    /// What it is about to write now.
+    /// The buffered writes so far.
     pub(crate) fn save(&self) -> Savepoint {
         Savepoint {
             writes: self.writes.clone(),
@@ -148,7 +148,7 @@ impl Transaction {
         }
     }
 
-    /// Forgets what came after this moment.
+    /// Discards the writes after this moment.
     pub(crate) fn undo(&mut self, to: Savepoint) {
         self.writes = to.writes;
         self.guarded = to.guarded;
@@ -156,7 +156,7 @@ impl Transaction {
         self.blocked_by = None;
     }
 
-    /// What one statement owes, before another one runs, which has to look for itself.
+    /// The bill of one statement, before another one runs, which is admitted by itself.
     pub(crate) fn take_bill(&mut self) -> Bill {
         self.looked_up.clear();
         if let Some(feed) = &mut self.feed {
@@ -170,8 +170,7 @@ impl Transaction {
         self.writes.byte_size() < bytes && self.created.is_empty()
     }
 
-    /// When the time of an open transaction is over. From then on its writes and its commit are
-    /// refused.
+    /// The deadline of an open transaction. After it its writes and its commit are refused.
     pub fn deadline(&self) -> Option<Instant> {
         match &self.manner {
             Manner::Open(intents) => Some(intents.deadline()),
@@ -199,8 +198,8 @@ impl Transaction {
         let container = match certain {
             Some(certain) => certain,
             None => {
-                // Boxed, as everything is that few requests await: a future is as large as the
-                // largest that it may await, and is copied whole to where it runs.
+                // Boxed, as every rare await: a future is as large as the largest that it may
+                // await, and is copied whole to where it runs.
                 let found = Box::pin(catalog.look_up(self.snapshot.as_ref(), name)).await?;
                 let found = found.ok_or_else(|| Error::NotFound(format!("container '{name}'")))?;
                 self.looked_up.push(Arc::clone(&found));
@@ -213,7 +212,7 @@ impl Transaction {
         Ok(container)
     }
 
-    /// The container that owns a storage, whatever its name is by now.
+    /// The container that owns a storage, whatever its present name.
     pub(crate) async fn owner(&mut self, storage: StorageId) -> Result<Arc<Container>> {
         let missing = || Error::NotFound(format!("the container of storage {storage}"));
         let catalog = self.store.catalog();
@@ -228,7 +227,7 @@ impl Transaction {
         self.now_ms
     }
 
-    /// What was done so far and what it costs.
+    /// The work so far and its cost.
     pub fn meter(&self) -> &Meter {
         &self.bill.meter
     }
@@ -245,7 +244,7 @@ impl Transaction {
 
     /// Applies all writes, or none: [`Error::Conflict`] if another commit came between.
     pub fn commit(self) -> impl Future<Output = Result<Committed>> + Send {
-        // Decided before the future is made, which then need not hold the whole transaction.
+        // Decided before the future is made, so that it need not hold the whole transaction.
         let ending = match self.created.is_empty() {
             true => Ending::Writes(self.commit_writes()),
             false => Ending::Containers(Box::pin(self.commit_with_containers())),
@@ -314,8 +313,8 @@ impl Transaction {
     }
 
     /// Announces a change of `key`: [`Error::Conflict`] if an open transaction is about to change
-    /// it. An open transaction is also told here if somebody has changed it since its snapshot.
-    /// `item`, if the key is an item's, tells which latch its writers hold.
+    /// it. For an open transaction, also if the key was changed since its snapshot. `item`, if the
+    /// key is an item's, tells which latch its writers hold.
     pub(crate) async fn intend(&mut self, key: &[u8], item: Option<LatchedItem<'_>>) -> Result<()> {
         let is_news = match &mut self.manner {
             Manner::Heedless => return Ok(()),
@@ -342,7 +341,8 @@ impl Transaction {
             return Ok(());
         }
         if let Some(item) = item {
-            // Statements that looked before the intent was there hold this until they are done.
+            // Statements that checked before the intent was set hold this latch until they are
+            // done.
             drop(self.store.latches().lock(&[item], false).await);
         }
         let newest = self.store.engine().snapshot().await?.get(key).await?;
@@ -370,7 +370,7 @@ impl Transaction {
         Ok(self.granted.cover_exactly(self.store.memory(), bytes)?)
     }
 
-    /// Whether it failed for want of memory that others have, and may still wait for it.
+    /// Whether it failed for lack of memory that others hold, and may still wait for it.
     pub(crate) fn may_find_memory_after(&self, until: Option<Instant>) -> bool {
         let is_passing = self.shortage.is_some_and(|refused| refused.is_passing());
         is_passing && until.is_none_or(|until| Instant::now() < until)
@@ -391,7 +391,8 @@ impl Transaction {
         self.looked_up.push(container);
     }
 
-    /// Asks the partition of `token` for throughput: [`Error::Throttled`] if it has none left.
+    /// Asks the partition of `token` for admission: [`Error::Throttled`] if it has no throughput
+    /// left.
     pub(crate) async fn admit(&mut self, container: &Container, token: i64) -> Result<()> {
         if !container.has_throughput() {
             return Ok(());
@@ -400,8 +401,8 @@ impl Transaction {
         self.admit_to(container, partition).await
     }
 
-    /// Asks a physical partition for throughput. A statement does not wait for it here, where it
-    /// has latches, but in [`Store::run`]. Boxed: few containers have throughput.
+    /// Asks a physical partition for admission. A statement does not wait for throughput here,
+    /// where it has latches, but in [`Store::run`]. Boxed: few containers have throughput.
     pub(crate) fn admit_to<'a>(
         &'a mut self,
         container: &'a Container,
@@ -415,12 +416,12 @@ impl Transaction {
         Box::pin(self.bill.admit(&self.store, container, partition, place))
     }
 
-    /// Notes what follows as heat of this moment: one transaction may read for minutes.
+    /// Counts what follows as heat of this moment: one transaction may read for minutes.
     pub(crate) fn tick(&mut self) {
         self.steady_ms = self.store.clock().steady_ms();
     }
 
-    /// Notes what the meter counted last as heat of this partition.
+    /// Adds the last charge to the heat of this partition.
     pub(crate) fn heat(&self, container: &Container, partition: PartitionId, charge: Charge) {
         let is_first = self.bill.meter.is_first();
         container
@@ -428,7 +429,7 @@ impl Transaction {
             .charge(partition, charge, is_first, self.steady_ms);
     }
 
-    /// Notes a charge for one logical key of this partition as heat.
+    /// Adds a charge to the heat of this partition and of one logical key in it.
     pub(crate) fn warm(
         &self,
         container: &Container,
@@ -440,7 +441,7 @@ impl Transaction {
         self.warm_key(container, locator.token, &locator.partition_key, charge);
     }
 
-    /// Notes as heat of a logical key what was noted as heat of its partition already.
+    /// Adds to the heat of a logical key what its partition's heat has already.
     pub(crate) fn warm_key(&self, container: &Container, token: i64, key: &[u8], charge: Charge) {
         container
             .heat

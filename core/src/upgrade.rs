@@ -1,8 +1,8 @@
 //! Online upgrades of containers that earlier versions created.
 //!
-//! A container whose logical partitions should be counted and are not was created before they were.
-//! A tally must be exact from its first write on, so such a container is rebuilt into a storage
-//! that is counted from the beginning.
+//! Containers from before logical partitions were counted have no tallies of them. A tally must be
+//! exact from its first write on, so such a container is rebuilt into a storage that is counted
+//! from the beginning.
 
 use crate::database::all_definitions;
 use crate::definition::Definition;
@@ -12,7 +12,7 @@ use crate::rebuild::NewPlacement;
 use crate::store::Store;
 
 impl Store {
-    /// Says once which containers cannot be read; everything else goes on without them.
+    /// Logs once which containers cannot be read; all others are upgraded.
     pub(crate) async fn report_damage(&self) -> Result<()> {
         for (container, reason) in self.damaged_containers().await? {
             tracing::error!(
@@ -23,8 +23,8 @@ impl Store {
         Ok(())
     }
 
-    /// Begins to rebuild what is not as it would be created today; answers how much that was. Jobs
-    /// under way do the rest, also after a restart.
+    /// Begins to rebuild containers that would be created differently today; returns their number.
+    /// The jobs do the rest, also after a restart.
     pub(crate) async fn upgrade(&self) -> Result<usize> {
         let transaction = self.begin().await?;
         let mut begun = 0;
@@ -35,8 +35,8 @@ impl Store {
             tracing::info!(container = %name, "now counts its logical partitions");
             match self.recount(&name, &definition).await {
                 Ok(()) => begun += 1,
-                // It went away, is being rebuilt anyway, or cannot be read: the next start looks
-                // again.
+                // It was dropped, is being rebuilt already, or cannot be read: the next start
+                // checks again.
                 Err(Error::NotFound(_) | Error::Rejected(_) | Error::Corrupt(_)) => {}
                 Err(error) => return Err(error),
             }

@@ -179,7 +179,7 @@ impl Check<'_> {
 
     async fn owner(&mut self, index: key::IndexId, value: &Bytes, locator: &Locator) -> Result<()> {
         let item = match self.transaction.stored(self.container, locator).await {
-            // Told of already, as an item.
+            // Reported already, as an item.
             Err(Error::Corrupt(_)) => return Ok(()),
             item => item?,
         };

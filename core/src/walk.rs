@@ -41,15 +41,15 @@ pub(crate) fn item(key: &Bytes, value: Bytes) -> Result<Item> {
     item.ok_or_else(|| Error::Corrupt(format!("the item of key {} cannot be read", hex(key))))
 }
 
-/// The item in a key and its value; none, and a word in the log, if it cannot be read. For work
-/// that goes on without it.
+/// The item in a key and its value; none, with a log line, if it cannot be read. For work that
+/// continues without it.
 pub(crate) fn readable_item(key: &Bytes, value: Bytes) -> Option<Item> {
     item(key, value)
         .inspect_err(|error| tracing::warn!(%error, "left out"))
         .ok()
 }
 
-/// A key as people copy it, cut where it gets long.
+/// A key in readable form, shortened if it is long.
 pub(crate) fn hex(key: &[u8]) -> String {
     const SHOWN: usize = 128;
     let digits = key.iter().take(SHOWN).map(|byte| format!("{byte:02x}"));

@@ -94,7 +94,7 @@ impl Appended {
     }
 }
 
-/// Everything one transaction wants to change, and what must not have changed meanwhile.
+/// All changes of one transaction, and its guards.
 ///
 /// Range deletes apply first, then the writes of single keys, then the tallies; `delete_range`
 /// keeps that equal to the order of the calls by dropping the buffered writes it covers. What is
@@ -150,10 +150,10 @@ impl WriteSet {
         self.tallies.insert(key, sum.plus(delta));
     }
 
-    /// Stores `value` under a key of its own behind `prefix`, which begins as [`key::LOG`] does:
-    /// the engine completes it with the stamp of the commit and the number of this entry in it.
-    /// Nobody else can have that key, so it needs no check; and nobody knows it before the commit,
-    /// so the transaction does not see it either.
+    /// Stores `value` under a new key behind `prefix`, which begins with [`key::LOG`]: the engine
+    /// completes it with the stamp of the commit and the number of this entry in it. The key is
+    /// unique, so it needs no conflict check; and it is unknown before the commit, so the
+    /// transaction does not see the entry either.
     ///
     /// [`key::LOG`]: crate::key::LOG
     pub fn append(&mut self, prefix: Bytes, value: Bytes) {
@@ -162,12 +162,12 @@ impl WriteSet {
         self.appended.push(appended);
     }
 
-    /// Takes back what was appended and is not kept.
+    /// Removes appended entries that are not kept.
     pub(crate) fn retain_appended(&mut self, keep: impl Fn(&Appended) -> bool) {
         self.appended.retain(keep);
     }
 
-    /// What is appended, in the order of the calls.
+    /// The appended entries, in the order of the calls.
     pub fn appended(&self) -> &[Appended] {
         &self.appended
     }
@@ -183,12 +183,12 @@ impl WriteSet {
         self.announced.push(key);
     }
 
-    /// What other servers are told.
+    /// The keys announced to other servers.
     pub fn announced(&self) -> &[Bytes] {
         &self.announced
     }
 
-    /// Whether the writer insists on a sync.
+    /// Whether the writer demands a sync.
     pub fn sync_demanded(&self) -> bool {
         self.sync
     }

@@ -20,7 +20,7 @@ use crate::throughput::price;
 use crate::transaction::Transaction;
 use crate::write_set::Tally;
 
-/// How many bytes of an item are as much work as another item.
+/// Bytes of an item that count as much work as another item.
 const BYTES_IN_ITEM: usize = 4_096;
 
 impl Transaction {
@@ -45,7 +45,8 @@ impl Transaction {
         Ok(item)
     }
 
-    /// Stores an item where this transaction has looked, in place of the one that may be there.
+    /// Stores an item at a place that this transaction has read, in place of the one that may be
+    /// there.
     pub async fn put(
         &mut self,
         container: &Arc<Container>,
@@ -81,12 +82,12 @@ impl Transaction {
         self.discard(container, old).await
     }
 
-    /// Removes `old` without asking its partition: work in the background is never held back.
+    /// Removes `old` without admission: background work is never throttled.
     pub(crate) async fn discard(&mut self, container: &Arc<Container>, old: &Item) -> Result<()> {
         self.apply(container, Some(old), None).await
     }
 
-    /// Removes the item at `locator` and answers it, if there is one to see.
+    /// Removes the item at `locator` and returns it, if there is a visible one.
     pub async fn delete(
         &mut self,
         container: &Arc<Container>,
@@ -99,7 +100,7 @@ impl Transaction {
         Ok(Some(old))
     }
 
-    /// What is asked to be stored, as the next version of `old`.
+    /// The new item, as the next version of `old`.
     fn stamp(&self, old: Option<&Item>, new: NewItem) -> Item {
         let previous = old.map_or(0, |old| old.version);
         Item {
@@ -122,7 +123,7 @@ impl Transaction {
         self.apply(container, old, Some(item)).await
     }
 
-    /// The one place where items change: `old` is what is stored now, `new` what shall be.
+    /// The one place where items change: `old` is the stored item, `new` the one to store.
     async fn apply(
         &mut self,
         container: &Arc<Container>,
@@ -150,8 +151,8 @@ impl Transaction {
         self.check_size()
     }
 
-    /// Makes the commit depend on an item that this transaction read and does not write: nobody
-    /// else may change it meanwhile, present or absent.
+    /// Makes the commit depend on an item, present or absent, that this transaction read and does
+    /// not write: a concurrent change of it is a conflict.
     pub async fn guard(&mut self, container: &Container, locator: &Locator) -> Result<()> {
         let key = container.item_key(locator);
         if self.heeds_intents() {
@@ -261,7 +262,7 @@ impl Transaction {
     }
 
     /// Makes this transaction conflict with others that contend for the same value of an index, for
-    /// a rule of the front end that must hold across them. Nothing is left of it.
+    /// a rule of the front end that must hold across them. It leaves no entry.
     pub async fn contend(
         &mut self,
         container: &Container,
@@ -275,7 +276,7 @@ impl Transaction {
         Ok(())
     }
 
-    /// Adds one entry, and its claim if the index is unique: answers whether there was one.
+    /// Adds one entry, and its claim if the index is unique: returns whether there was a claim.
     pub(crate) async fn add_index_entry(
         &mut self,
         container: &Arc<Container>,
@@ -291,7 +292,7 @@ impl Transaction {
         Ok(unique)
     }
 
-    /// Takes a unique value, unless another item has it.
+    /// Claims a unique value, unless another item has it.
     async fn take_claim(
         &mut self,
         container: &Arc<Container>,
@@ -312,7 +313,7 @@ impl Transaction {
         Ok(())
     }
 
-    /// Gives a unique value up. While its index is being built an item may not hold its own value
+    /// Releases a unique value. While its index is being built an item may not hold its own value
     /// yet, and another one may: that claim stays.
     async fn release_claim(
         &mut self,
@@ -406,7 +407,7 @@ impl Transaction {
         Ok(())
     }
 
-    /// What the new storage holds of `old`, if it was copied already. If not, the absence of its
+    /// The copy of `old` in the new storage, if it was copied already. If not, the absence of its
     /// claim is guarded: otherwise a copy made meanwhile would outlive the item.
     async fn copied(&mut self, shadow: &Arc<Container>, old: &Item) -> Result<Option<Item>> {
         // An item that cannot be placed was never copied; the relocation ends with that error.
@@ -423,7 +424,7 @@ impl Transaction {
         }
     }
 
-    /// Puts an item of the old storage to its place in the new one, unless it is there already.
+    /// Copies an item of the old storage to its place in the new one, unless it is there already.
     pub(crate) async fn place(
         &mut self,
         shadow: &Arc<Container>,

@@ -1,4 +1,4 @@
-//! `tessera backup`: a consistent copy of all data, whole or not there at all.
+//! `tessera backup`: a consistent copy of all data, complete or absent.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -81,8 +81,8 @@ async fn run_alone(settings: &Settings, data: &Path, target: &Path) -> Result<St
     closed.and(copied)
 }
 
-/// Copies the data of `engine`, which lives in the folder `data`, to the folder `target`. Answers
-/// how much it was.
+/// Copies the data of `engine`, which lives in the folder `data`, to the folder `target`. Returns
+/// its size.
 ///
 /// The copy grows under another name beside `target` and is renamed when it is whole.
 pub(crate) async fn run(engine: &dyn Engine, data: &Path, target: &Path) -> Result<String, String> {
@@ -119,7 +119,7 @@ pub(crate) async fn run(engine: &dyn Engine, data: &Path, target: &Path) -> Resu
     };
     let copied: Result<u64, String> = copied.await;
     if copied.is_err() {
-        // What is left is named as partial; the reason for the failure matters more than this one.
+        // The rest is named as partial; the reason for the failure matters more than this error.
         let _removed = fs::remove_dir_all(&partial).await.is_ok();
     }
     copied.map(megabytes)

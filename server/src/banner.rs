@@ -1,4 +1,4 @@
-//! What `tessera serve` says once it is ready.
+//! The banner that `tessera serve` prints once it is ready.
 
 use std::path::Path;
 use std::time::Duration;
@@ -14,7 +14,7 @@ use crate::settings::{Config, EngineChoice};
 use crate::tls::Tls;
 use crate::{VERSION, storage};
 
-/// What the banner is about.
+/// The contents of the banner.
 pub(crate) struct Banner<'a> {
     pub(crate) config: &'a Config,
     pub(crate) data: Option<&'a Path>,

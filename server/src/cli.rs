@@ -15,19 +15,19 @@ use crate::{advise, backup, copy, health, output, private_files, program, serve}
 struct Command {
     name: &'static str,
     about: &'static str,
-    /// Which settings it takes as flags.
+    /// The settings that it takes as flags.
     takes: fn(&Setting) -> bool,
-    /// What it takes besides settings.
+    /// Its arguments besides settings.
     arguments: fn() -> Vec<Arg>,
     run: Run,
 }
 
-/// What a command does.
+/// The action of a command.
 #[derive(Clone, Copy)]
 enum Run {
-    /// With the settings in force.
+    /// Needs valid settings.
     With(fn(&Settings, &ArgMatches, Instant) -> Result<(), Error>),
-    /// Whatever the settings are, also where they are wrong.
+    /// Runs without settings, even if they are invalid.
     Alone(fn(&ArgMatches) -> Result<(), Error>),
 }
 
@@ -48,7 +48,7 @@ const COMMANDS: &[Command] = &[
     },
     Command {
         name: "health",
-        about: "Ask the server of these settings whether it is well; fail unless it is",
+        about: "Check the health of the server with these settings; fails unless it is healthy",
         takes: |setting| {
             ["console", "data", "tls-cert", "tls-key", "tls-self-signed"].contains(&setting.name)
         },
@@ -57,11 +57,11 @@ const COMMANDS: &[Command] = &[
     },
     Command {
         name: "backup",
-        about: "Copy the data to a new folder, also while the server runs on it",
+        about: "Copy the data to a new folder, also while a server runs on it",
         takes: |setting| setting.name == "data",
         arguments: || {
             vec![folder(
-                "The folder to make; it must not exist yet, or be empty",
+                "The folder to create; it must not exist or must be empty",
             )]
         },
         run: Run::With(
@@ -100,7 +100,7 @@ const COMMANDS: &[Command] = &[
     },
     Command {
         name: "version",
-        about: "Print the version, the commit it was built from and what it was built for",
+        about: "Print the version, the commit and the target of the build",
         takes: |_| false,
         arguments: Vec::new,
         run: Run::Alone(|_| program::print_version()),
@@ -119,7 +119,7 @@ const COMMANDS: &[Command] = &[
         name: "man",
         about: "Write the manual pages to a folder",
         takes: |_| false,
-        arguments: || vec![folder("The folder for the pages; made if it is missing")],
+        arguments: || vec![folder("The folder for the pages; created if it is missing")],
         run: Run::Alone(|matches| match matches.get_one::<PathBuf>(DIR) {
             Some(folder) => program::write_manual(parser(), folder),
             None => Err(Error::Settings("man needs a folder".to_owned())),

@@ -11,7 +11,7 @@
 //!
 //! The answer to `advise` may be longer: [`MAX_ADVICE_BYTES`].
 //!
-//! Only the owner of the data folder (and root) may speak. Whoever holds the data's lock owns the
+//! Only the owner of the data folder (and root) may connect. The holder of the data's lock owns the
 //! socket: it is bound after the data is open, so a file left behind by a killed server is simply
 //! replaced.
 
@@ -45,13 +45,13 @@ const MAX_ADVICE_BYTES: u64 = 64 << 20;
 /// The kernel's limit for the path of a socket is 108 bytes on Linux and 104 elsewhere.
 const MAX_SOCKET_PATH_BYTES: usize = 100;
 
-/// A client that connects and asks nothing.
+/// The time limit of a client that connects and sends nothing.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// After a failed accept, so that a lasting cause does not take a whole core.
+/// The pause after a failed accept, so that a lasting cause does not take a whole core.
 const ACCEPT_RETRY: Duration = Duration::from_secs(1);
 
-/// What is asked about a container's partition key.
+/// A question about a container's partition key.
 #[derive(Serialize, Deserialize)]
 pub(crate) struct Advice {
     pub(crate) container: ContainerName,
@@ -66,7 +66,7 @@ pub(crate) struct Control {
 }
 
 impl Control {
-    /// Takes the socket in the folder `data`, whose lock the caller holds.
+    /// Binds the socket in the folder `data`, whose lock the caller holds.
     pub(crate) fn bind(data: &Path) -> io::Result<Self> {
         let socket = data.join(SOCKET);
         match fs::remove_file(&socket) {
@@ -229,13 +229,13 @@ async fn read_line(stream: &mut UnixStream, max_bytes: u64) -> io::Result<String
 }
 
 async fn write_line(stream: &mut UnixStream, line: &str) -> io::Result<()> {
-    // One line is one message: what an error text brought along must not end it early.
+    // One line is one message: line breaks in an error text must not end it early.
     let line = line.replace('\n', " ") + "\n";
     stream.write_all(line.as_bytes()).await?;
     stream.flush().await
 }
 
-/// The socket by a path short enough for the kernel: of a long one, Linux takes a detour through
+/// The socket by a path short enough for the kernel: for a long one, Linux accepts a path through
 /// the folder's open file.
 struct Reachable {
     path: PathBuf,

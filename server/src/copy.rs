@@ -1,7 +1,7 @@
 //! `tessera copy`: all data from one engine to another.
 //!
 //! A data folder that a server has open is copied from a checkpoint, which that server makes beside
-//! it and which goes away afterwards.
+//! it and which is removed afterwards.
 
 use std::io::{IsTerminal, Write};
 use std::path::{Path, PathBuf};
@@ -79,7 +79,7 @@ fn config(config: &Config, text: &str) -> Result<Config, Error> {
     Ok(config)
 }
 
-/// Opens the source, or the checkpoint of it that the server makes which has it open.
+/// Opens the source, or a checkpoint of it made by the server that has it open.
 async fn open_source(config: &Config) -> Result<(Arc<dyn Engine>, Option<Checkpoint>), Error> {
     let mut config = config.clone();
     let checkpoint = match config.engine() {
@@ -98,7 +98,7 @@ struct Checkpoint {
 }
 
 impl Checkpoint {
-    /// Asks the server that runs on `data` for one. None: no server does.
+    /// Asks the server that runs on `data` for a checkpoint. None: no server runs there.
     async fn of_running(data: &Path) -> Result<Option<Self>, Error> {
         let unusable = || Error::Failed(format!("cannot make a folder beside {}", data.display()));
         let data = std::path::absolute(data).map_err(|_| unusable())?;
@@ -136,13 +136,13 @@ async fn run(from: &dyn Engine, to: &dyn Engine) -> Result<Copied, Error> {
     })
     .await;
     if is_watched {
-        // The line with the progress goes away.
+        // Clears the progress line.
         let _written = write!(std::io::stderr(), "\r\x1b[K").is_ok();
     }
     copied.map_err(|error| Error::Failed(format!("not copied: {error}")))
 }
 
-/// One line that is written again and again.
+/// One line that is overwritten.
 fn show(copied: Copied, expected: u64) {
     const WIDTH: u64 = 30;
     let filled = (copied.bytes * WIDTH)

@@ -6,13 +6,13 @@ use std::process::ExitCode;
 /// A failure of the program as a whole. Each text says what happened, where, and what to do.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Error {
-    /// What the user asked for cannot be asked for.
+    /// The command line or a setting is invalid.
     #[error("{0}")]
     Settings(String),
-    /// It could be asked for, and did not work.
+    /// The command failed.
     #[error("{0}")]
     Failed(String),
-    /// Standard output is gone.
+    /// Standard output is closed.
     #[error("cannot write to standard output: {0}")]
     Output(#[from] io::Error),
 }

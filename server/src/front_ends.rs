@@ -27,23 +27,23 @@ pub(crate) struct Row {
     pub(crate) setting: Setting,
     /// Further settings of its own.
     pub(crate) options: &'static [Setting],
-    /// What a TLS client may agree on to speak inside.
+    /// The protocols of TLS's ALPN.
     pub(crate) protocols: &'static [&'static [u8]],
-    /// Whether it requires authentication, so that it may listen where other machines reach it.
+    /// Whether it requires authentication, as it must to listen where other machines reach it.
     pub(crate) has_users: fn(&Config) -> bool,
-    /// What is wrong with a weak secret of the settings, if there is one: the end of a sentence
-    /// that names the setting.
+    /// The weakness of a secret in the settings, if there is one: the end of a sentence that names
+    /// the setting.
     pub(crate) weakness: fn(&Config) -> Option<String>,
     /// How to create the first user, where authentication is required and the settings name none.
     pub(crate) first_user: fn(&Config) -> Option<&'static str>,
-    /// A command that a person can paste to try it.
+    /// A command to paste to try it.
     pub(crate) connect: fn(&Config, &Endpoint) -> String,
     pub(crate) start: fn(&Services<'_>) -> Result<Arc<dyn FrontEnd>, Error>,
-    /// Registered also while the front end is off: work in the background goes on.
+    /// Registered also while the front end is off: background work needs it.
     pub(crate) model: Option<ApiModel>,
 }
 
-/// What the core must know of the items that a front end writes.
+/// A front end's model of its items, for the core.
 #[derive(Clone, Copy)]
 pub(crate) struct ApiModel {
     /// The name of the API, as the catalog has it.
@@ -144,7 +144,7 @@ pub(crate) const TABLE: &[Row] = &[
     },
 ];
 
-/// The models of all front ends, as the store wants them.
+/// The models of all front ends, in the form that the store takes.
 pub(crate) fn models() -> HashMap<String, Arc<dyn Model>> {
     let models = TABLE.iter().filter_map(|row| row.model);
     models
@@ -152,29 +152,29 @@ pub(crate) fn models() -> HashMap<String, Arc<dyn Model>> {
         .collect()
 }
 
-/// What front ends are made from.
+/// The inputs from which front ends are made.
 pub(crate) struct Services<'a> {
     pub(crate) config: &'a Config,
     pub(crate) store: Store,
     pub(crate) about: About,
 }
 
-/// Where a client finds a front end, and how.
+/// How a client reaches a front end.
 pub(crate) struct Endpoint {
     pub(crate) address: SocketAddr,
     pub(crate) tls: Trust,
 }
 
-/// What a client must know to trust the server.
+/// How a client trusts the server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Trust {
     /// No TLS.
     Plain,
-    /// A certificate that the user brought and whose issuer we cannot know.
+    /// A certificate of the user, whose issuer is unknown.
     Given,
-    /// Our own certificate, in this file.
+    /// A self-signed certificate, in this file.
     Own(PathBuf),
-    /// Our own certificate, kept nowhere.
+    /// A self-signed certificate that is not kept.
     Unkept,
 }
 
@@ -189,7 +189,7 @@ impl Endpoint {
         SocketAddr::new(ip, self.address.port())
     }
 
-    /// How the scheme of a URL is written without TLS, or with it.
+    /// The scheme of a URL, without TLS or with it.
     fn scheme(&self, plain: &'static str, tls: &'static str) -> &'static str {
         match self.tls {
             Trust::Plain => plain,
@@ -197,7 +197,7 @@ impl Endpoint {
         }
     }
 
-    /// How the shell of MongoDB connects; it asks for the password itself.
+    /// The command with which mongosh connects; it asks for the password itself.
     fn mongosh(&self, user: Option<&str>) -> String {
         let address = self.local();
         let user = user.map_or_else(String::new, |user| format!("{user}@"));
@@ -213,7 +213,7 @@ impl Endpoint {
         format!("mongosh {trust}mongodb://{user}{address}/")
     }
 
-    /// How the shell of Cassandra connects; it asks for the password itself.
+    /// The command with which cqlsh connects; it asks for the password itself.
     fn cqlsh(&self, user: Option<&str>) -> String {
         let address = self.local();
         let (ip, port) = (address.ip(), address.port());
@@ -232,7 +232,7 @@ impl Endpoint {
         format!("{trust}cqlsh {ssl}{user}{ip} {port}")
     }
 
-    /// What a browser is given.
+    /// The URL for a browser.
     pub(crate) fn url(&self) -> String {
         format!("{}://{}/", self.scheme("http", "https"), self.local())
     }

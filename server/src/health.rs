@@ -1,5 +1,5 @@
-//! `tessera health`: asks the server of these settings whether it is well, for health checks of
-//! containers, which have no other program to ask with.
+//! `tessera health`: asks the server of these settings for its health, for health checks in
+//! containers, which contain no other program.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -15,7 +15,7 @@ use crate::settings::Settings;
 /// Longer than the server itself gives its engine.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Prints what the console answers at `/health`; fails unless it says that all is well.
+/// Prints the console's answer at `/health`; fails unless the server is healthy.
 pub(crate) fn command(settings: &Settings) -> Result<(), Error> {
     let config = &settings.config;
     let listening = config.listen.iter().find(|(name, _)| *name == "console");

@@ -12,10 +12,10 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 
-/// The most that is taken of an answer: pictures of very many partitions are long.
+/// The largest answer: pictures of very many partitions are long.
 const MAX_ANSWER_BYTES: u64 = 64 << 20;
 
-/// A server's address, as its URL says it.
+/// A server's address from its URL.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Url {
     pub(crate) is_tls: bool,
@@ -97,7 +97,7 @@ async fn send(
     let mut answer = Vec::new();
     let mut limited = stream.take(MAX_ANSWER_BYTES);
     match limited.read_to_end(&mut answer).await {
-        // Not everybody says good-bye at the end of a TLS stream; JSON shows whether it is whole.
+        // Not every server closes a TLS stream properly; JSON shows whether the answer is whole.
         Err(error) if error.kind() != io::ErrorKind::UnexpectedEof => Err(error),
         _ => Ok(answer),
     }

@@ -1,4 +1,4 @@
-//! Lingering close: the last answer arrives although its client still sends.
+//! Lingering close: the client gets the last answer although it is still sending.
 //!
 //! Closing a socket with unread bytes resets the connection, and a reset discards what the peer has
 //! not read yet: the error that says why the server ends the connection. So the server stops
@@ -16,14 +16,14 @@ use tokio::sync::oneshot;
 /// How long a client has to notice that the connection has ended.
 const LONGEST: Duration = Duration::from_secs(2);
 
-/// How much is read meanwhile: the largest message that a client may be in the middle of.
+/// The most that is read meanwhile, in pieces: the largest message that a client may be sending.
 const MOST_BYTES: u64 = 64 << 20;
 const PIECE: usize = 16 << 10;
 
 /// The stream of a connection, which comes back when the front end drops it before its peer has
 /// ended.
 pub(crate) struct Lingering<S: Stream + 'static> {
-    /// Taken only by the drop.
+    /// Taken only when this is dropped.
     inner: Option<S>,
     has_peer_ended: bool,
     left: Option<oneshot::Sender<Box<dyn Stream>>>,
@@ -53,7 +53,7 @@ impl<S: Stream + 'static> Drop for Lingering<S> {
     fn drop(&mut self) {
         let inner = self.inner.take().filter(|_| !self.has_peer_ended);
         if let (Some(inner), Some(left)) = (inner, self.left.take()) {
-            // Nobody waits for it where the connection was cut off.
+            // The receiver is gone if the connection was cut off.
             drop(left.send(Box::new(inner)));
         }
     }

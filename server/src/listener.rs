@@ -26,17 +26,16 @@ use crate::lingering::{Left, Lingering};
 use crate::places::Places;
 use crate::timed_stream::TimedStream;
 
-/// Connections that the kernel may hold for us while we are busy accepting others.
+/// Connections that the kernel queues while others are being accepted.
 const BACKLOG: u32 = 1_024;
 
-/// How long to leave a failing accept alone: without free file descriptors it fails again at once.
+/// The pause after a failed accept: without free file descriptors it fails again at once.
 const ACCEPT_RETRY: Duration = Duration::from_millis(100);
 
-/// What each connection has of the server's memory from its beginning to its end: its buffers, and
-/// what small requests take.
+/// Memory of each connection from its beginning to its end: its buffers, and small requests.
 const CONNECTION_BYTES: usize = 32 << 10;
 
-/// At most one line about the same trouble in this time.
+/// At most one log line about the same problem in this time.
 const COMPLAINT_INTERVAL: Duration = Duration::from_secs(10);
 
 /// How long a new connection waits for the place of one that was asked to end.
@@ -44,8 +43,8 @@ const PLACE_TIMEOUT: Duration = Duration::from_secs(2);
 /// After this time without a place another idle connection is asked to give way.
 const ASK_AGAIN: Duration = Duration::from_millis(500);
 
-/// An address that is ours but does not take connections yet, so that a port in use is found before
-/// the data is opened, and nobody connects before it is.
+/// A bound address that does not accept connections yet, so that a port in use is found before the
+/// data is opened, and no client connects before that.
 pub(crate) struct Reserved {
     pub(crate) row: &'static Row,
     asked: SocketAddr,
@@ -53,13 +52,13 @@ pub(crate) struct Reserved {
 }
 
 impl Reserved {
-    /// Takes the address `asked` for the front end in `row`.
+    /// Binds the address `asked` for the front end in `row`.
     pub(crate) fn new(row: &'static Row, asked: SocketAddr) -> Result<Self, Error> {
         let socket = reserve(asked).map_err(|error| cannot_listen(row, asked, &error))?;
         Ok(Self { row, asked, socket })
     }
 
-    /// Starts to take connections.
+    /// Starts to accept connections.
     pub(crate) fn listen(self) -> Result<TcpListener, Error> {
         let (row, asked) = (self.row, self.asked);
         self.socket
@@ -101,7 +100,7 @@ fn cannot_listen(row: &Row, address: SocketAddr, error: &io::Error) -> Error {
     ))
 }
 
-/// What all connections of one front end share.
+/// State that all connections of one front end share.
 pub(crate) struct Acceptor {
     pub(crate) name: &'static str,
     pub(crate) front_end: Arc<dyn FrontEnd>,
@@ -167,7 +166,7 @@ impl Acceptor {
             return;
         }
         let id = self.connection_ids.fetch_add(1, Ordering::Relaxed) + 1;
-        // To enter and leave it costs each request, and only those who look closely need it.
+        // Entering and leaving the span costs each request, and only detailed logs need it.
         let span = debug_span!("connection", id, front_end = self.name, %peer);
         let acceptor = Arc::clone(self);
         let accepted = Accepted {
@@ -222,7 +221,7 @@ impl Acceptor {
             shutdown: shutdown.clone(),
         };
         self.front_end.serve(connection).await;
-        // A server that stops, or needs the place, has told the client nothing that it must read.
+        // If the server stops or needs the place, there is no answer that the client must read.
         if !shutdown.is_requested() {
             left.linger().await;
         }
@@ -261,7 +260,7 @@ impl Acceptor {
     }
 }
 
-/// What the front end reads and writes, and what is left of it afterwards.
+/// The stream for the front end, and its remains afterwards.
 fn prepared<S: Stream + 'static>(stream: S, activity: &Activity) -> (Box<dyn Stream>, Left) {
     let (stream, left) = Lingering::new(stream);
     let stream = TimedStream::new(stream, activity.clone());
@@ -273,11 +272,11 @@ struct Accepted {
     stream: TcpStream,
     peer: SocketAddr,
     id: u64,
-    /// None while another one is asked to give way.
+    /// None while another connection is asked to end.
     permit: Option<OwnedSemaphorePermit>,
 }
 
-/// A peer that went away before it was accepted says nothing about the next one.
+/// A peer that disconnected before it was accepted does not affect the next one.
 fn is_about_one_connection(error: &io::Error) -> bool {
     use io::ErrorKind::{ConnectionAborted, ConnectionRefused, ConnectionReset, Interrupted};
     matches!(
@@ -286,7 +285,7 @@ fn is_about_one_connection(error: &io::Error) -> bool {
     )
 }
 
-/// Keeps a repeated complaint from filling the log.
+/// Keeps a repeated warning from filling the log.
 #[derive(Default)]
 struct Complaint {
     last: Option<Instant>,
@@ -294,7 +293,8 @@ struct Complaint {
 }
 
 impl Complaint {
-    /// Runs `log` with the number of complaints swallowed since the last one, or swallows this one.
+    /// Runs `log` with the number of warnings suppressed since the last one, or suppresses this
+    /// one.
     fn make(&mut self, log: impl FnOnce(u64)) {
         if self
             .last

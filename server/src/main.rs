@@ -1,8 +1,8 @@
 //! The `tessera` program.
 //!
-//! `cli` finds the command, `settings` what it runs with. `serve` opens the data, then the front
-//! ends of the table in `front_ends`, each behind a `listener`; `control` lets other commands reach
-//! a running server. Only this crate opens sockets.
+//! `cli` finds the command, `settings` its settings. `serve` opens the data, then the front ends of
+//! the table in `front_ends`, each behind a `listener`; `control` lets other commands reach a
+//! running server. Only this crate opens sockets.
 
 mod advise;
 mod allocator;

@@ -1,4 +1,4 @@
-//! What systemd is told of a service of type `notify`: when it is ready, reloads and stops.
+//! Notifies systemd (`Type=notify`) when the server is ready, reloads and stops.
 //!
 //! One datagram to the socket that `NOTIFY_SOCKET` names, where it is set; see sd_notify(3).
 
@@ -41,7 +41,7 @@ fn tell(state: &str) {
 
 fn send(socket: &OsStr, state: &str) -> io::Result<()> {
     let address = match socket.as_bytes().strip_prefix(b"@") {
-        // A name that is in no file system.
+        // An abstract socket.
         Some(name) => SocketAddr::from_abstract_name(name)?,
         None => SocketAddr::from_pathname(socket)?,
     };

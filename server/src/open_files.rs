@@ -3,7 +3,7 @@
 use rustix::process::{Resource, getrlimit, setrlimit};
 use tracing::{debug, warn};
 
-/// What the engine and the rest of the process may need besides connections.
+/// Files that the engine and the rest of the process may need besides connections.
 const RESERVE: u64 = 512;
 
 /// Raises the soft limit as far as allowed, because shells commonly start with 1,024, and warns if

@@ -1,9 +1,9 @@
-//! Output for people: results on standard output, failures on standard error.
+//! Output of commands: results on standard output, failures on standard error.
 
 use std::fmt::Display;
 use std::io::{self, Write};
 
-/// Writes `text` to standard output. A reader that has seen enough (`| head`) is no failure.
+/// Writes `text` to standard output. A reader that closes it early (`| head`) is not an error.
 pub(crate) fn print(text: &str) -> io::Result<()> {
     let mut output = io::stdout().lock();
     match output
@@ -17,7 +17,7 @@ pub(crate) fn print(text: &str) -> io::Result<()> {
 
 /// Writes one line about a failure to standard error.
 pub(crate) fn complain(failure: &impl Display) {
-    // With standard error gone there is nobody left to tell; the exit code still says it.
+    // If standard error is closed, the exit code still reports the failure.
     let _written = writeln!(io::stderr().lock(), "tessera: {failure}").is_ok();
 }
 

@@ -1,10 +1,9 @@
 //! The open connections of one front end, and which of them gives way when there are too many.
 //!
-//! A connection on which nothing happens is worth less than one that someone wants to open: where
-//! all places are taken, the one that is idle the longest is asked to end, as it would be when the
-//! server stops, first among those that have not said who they are. Where a request runs or is on
-//! its way, nobody is disturbed. So connections that are opened and left alone cannot keep others
-//! out.
+//! An idle connection gives way to a new one: if all places are taken, the one that has been idle
+//! for longest is asked to end, as when the server stops; unauthenticated ones go first.
+//! Connections with a request that runs or arrives are left alone. So connections that are opened
+//! and left idle cannot keep others out.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -13,9 +12,9 @@ use std::time::{Duration, Instant};
 use tessera_frontend::{Activity, Shutdown};
 use tokio::sync::watch;
 
-/// Who was heard of this recently is not idle: clients pause between two requests.
+/// A connection with traffic this recently is not idle: clients pause between two requests.
 const MIN_IDLE: Duration = Duration::from_secs(1);
-/// After nobody was found idle, nobody is looked for during this time.
+/// After a search without an idle connection, the next search waits for this time.
 const LOOK_AGAIN: Duration = Duration::from_millis(100);
 
 /// The connections of one front end.
@@ -26,7 +25,7 @@ pub(crate) struct Places(Mutex<State>);
 struct State {
     taken: HashMap<u64, Taken>,
     stopping: bool,
-    /// When nobody was found idle.
+    /// The time of the last search without an idle connection.
     fruitless: Option<Instant>,
 }
 
@@ -89,7 +88,7 @@ impl Places {
         false
     }
 
-    /// Asks everyone to end, also who comes later.
+    /// Asks all connections to end, later ones included.
     pub(crate) fn stop(&self) {
         let mut state = self.lock();
         state.stopping = true;

@@ -2,8 +2,8 @@
 
 use rustix::fs::Mode;
 
-/// Lets nobody else read or write what is made from here on, whatever the shell had set: RocksDB
-/// opens its files itself, and asks for no mode.
+/// Sets the umask so that only the owner can access new files: RocksDB opens its files itself,
+/// without a mode.
 pub(crate) fn prepare() {
     rustix::process::umask(Mode::RWXG | Mode::RWXO);
 }

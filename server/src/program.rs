@@ -1,4 +1,4 @@
-//! What the program tells about itself: its version, completions for shells, manual pages.
+//! Version, shell completions and manual pages.
 
 use std::fs;
 use std::path::Path;
@@ -10,7 +10,7 @@ use crate::{VERSION, output};
 
 /// The commit that the program was built from: see `build.rs`.
 const COMMIT: &str = env!("TESSERA_BUILT_FROM");
-/// What it was built for.
+/// The target that the program was built for.
 const TARGET: &str = env!("TESSERA_BUILT_FOR");
 
 /// Version and commit, on one line.
@@ -35,7 +35,7 @@ pub(crate) fn print_version() -> Result<(), Error> {
     Ok(output::print(&text)?)
 }
 
-/// What the processor must have, as the check at the start has it.
+/// The processor features that the check at the start requires.
 fn processor() -> &'static str {
     if cfg!(target_feature = "avx2") {
         "with AVX2"

@@ -26,7 +26,7 @@ use crate::signals::{Hangups, Signals};
 use crate::tls::Tls;
 use crate::{VERSION, allocator, notify, open_files, output, storage, telemetry};
 
-/// Work that blocks a thread and does not end must not keep the process alive.
+/// The longest wait for blocking work, which must not keep the process alive.
 const LEFTOVER_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Runs the server until it is told to stop. `started` is when the process did.
@@ -44,7 +44,7 @@ pub(crate) fn run(settings: &Settings, started: Instant) -> Result<(), Error> {
 
 async fn serve(settings: &Settings, started: Instant) -> Result<(), Error> {
     let config = &settings.config;
-    // What can be refused without touching the data is refused first.
+    // Errors that can be found without touching the data come first.
     check_exposure(settings)?;
     say_how_to_begin(config);
     let given = Tls::given(config)?;
@@ -207,7 +207,7 @@ fn reserve(config: &Config) -> Result<Vec<Reserved>, Error> {
     }
     match failures.is_empty() {
         true => Ok(reserved),
-        // All at once, so that nobody finds the second one after mending the first.
+        // All of them in one message.
         false => Err(Error::Failed(failures.join("; "))),
     }
 }
@@ -262,7 +262,8 @@ impl Server<'_> {
         Ok(())
     }
 
-    /// Reads again what may change while the server runs. What cannot be read stays as it was.
+    /// Reloads the settings that may change while the server runs. Those that cannot be read stay
+    /// as they were.
     fn reload(&self, tls: Option<&Tls>) {
         let certificate = match tls.map(Tls::reload) {
             None => "none".to_owned(),
@@ -300,7 +301,7 @@ impl Server<'_> {
         Ok(Some(absolute))
     }
 
-    /// A server that cannot be told to back up is still a server.
+    /// Without the control socket the server still runs.
     fn control(&self, data: &Path) -> Option<Control> {
         Control::bind(data)
             .inspect_err(|error| {
@@ -387,7 +388,7 @@ impl Server<'_> {
         }
     }
 
-    /// Waits for what runs, but not for ever; dropping the tasks cuts off the rest.
+    /// Waits for running requests up to the limit; dropping the tasks cuts off the rest.
     async fn finish(&self, mut tasks: JoinSet<()>) {
         let all = async { while tasks.join_next().await.is_some() {} };
         if tokio::time::timeout(self.config.shutdown_timeout, all)

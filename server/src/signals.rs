@@ -1,10 +1,10 @@
-//! The signals that stop the server, and the one that has it read again what may change.
+//! The signals that stop the server, and the one that reloads it.
 
 use std::io;
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-/// SIGTERM and SIGINT, caught from the moment this is made.
+/// SIGTERM and SIGINT, caught from the creation of this value on.
 pub(crate) struct Signals {
     terminate: Signal,
     interrupt: Signal,
@@ -28,7 +28,7 @@ impl Signals {
         }
     }
 
-    /// Ends the process at the next signal, whatever still runs.
+    /// Ends the process at the next signal.
     pub(crate) fn exit_on_next(mut self) {
         tokio::spawn(async move {
             let signal = self.next().await;
@@ -38,7 +38,7 @@ impl Signals {
     }
 }
 
-/// SIGHUP, which would end the process if nobody caught it.
+/// SIGHUP, which would end the process if it were not caught.
 pub(crate) struct Hangups(Signal);
 
 impl Hangups {
@@ -49,11 +49,11 @@ impl Hangups {
     /// Waits for the next one.
     pub(crate) async fn next(&mut self) {
         if self.0.recv().await.is_none() {
-            // None will come any more.
+            // No further signal will come.
             std::future::pending().await
         }
     }
 }
 
-/// What shells report for a process ended by SIGINT.
+/// The exit code that shells report for a process ended by SIGINT.
 const SECOND_SIGNAL_EXIT: i32 = 130;

@@ -11,10 +11,10 @@ use tessera_storage::{EngineConfig, PostgresEngine};
 use crate::error::Error;
 use crate::settings::{Config, EngineChoice};
 
-/// RocksDB's cache and the threads' stacks and heaps take addresses, far more than memory.
+/// Address space for RocksDB's cache and the threads' stacks and heaps, far more than their memory.
 const RESERVED_ADDRESS_BYTES: u64 = 2 << 30;
 
-/// The engine's name, as people see it.
+/// The engine's name for display.
 pub(crate) fn name(config: &Config) -> &'static str {
     match config.engine() {
         EngineChoice::Rocks => "rocks",
@@ -23,7 +23,7 @@ pub(crate) fn name(config: &Config) -> &'static str {
     }
 }
 
-/// Where the data is, as people see it.
+/// The place of the data for display.
 pub(crate) fn place(config: &Config) -> String {
     match config.engine() {
         EngineChoice::Rocks => config.data.display().to_string(),
@@ -32,7 +32,7 @@ pub(crate) fn place(config: &Config) -> String {
     }
 }
 
-/// Opens the engine that `config` asks for, unless its data is not whole.
+/// Opens the engine of `config`, unless its data is incomplete.
 pub(crate) async fn open(config: &Config) -> Result<Arc<dyn Engine>, Error> {
     let engine = open_any(config).await?;
     let failed = |error: EngineError| Error::Failed(error.to_string());
@@ -49,7 +49,7 @@ pub(crate) async fn open(config: &Config) -> Result<Arc<dyn Engine>, Error> {
     Ok(engine)
 }
 
-/// Opens the engine that `config` asks for, whatever is in it.
+/// Opens the engine of `config` without that check.
 pub(crate) async fn open_any(config: &Config) -> Result<Arc<dyn Engine>, Error> {
     if *config.engine() == EngineChoice::Rocks {
         check_address_space(config, getrlimit(Resource::As).current)?;
@@ -72,7 +72,8 @@ pub(crate) async fn open_any(config: &Config) -> Result<Arc<dyn Engine>, Error> 
     tessera_storage::open(&embedded).map_err(|error| Error::Failed(error.to_string()))
 }
 
-/// RocksDB ends the process when it gets no addresses for its cache; this says so before.
+/// RocksDB aborts the process if there is no address space for its cache; this returns an error
+/// before.
 fn check_address_space(config: &Config, limit: Option<u64>) -> Result<(), Error> {
     let memory = u64::try_from(config.memory_limit_bytes).unwrap_or(u64::MAX);
     let needed = RESERVED_ADDRESS_BYTES.saturating_add(memory);

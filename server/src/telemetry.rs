@@ -1,4 +1,4 @@
-//! Logs: to standard error, as text for people or JSON for machines.
+//! Logs: to standard error, as text or JSON.
 
 use std::io::{self, IsTerminal};
 use std::panic::PanicHookInfo;
@@ -13,11 +13,11 @@ use tracing_subscriber::{Layer, Registry};
 
 use crate::settings::{Config, LogFormat};
 
-/// Where the level is changed while the server runs.
+/// The handle by which the level is changed while the server runs.
 static FILTER: OnceLock<Handle<Targets, Registry>> = OnceLock::new();
 
-/// Starts logging. Panics become log lines too: they happen inside a connection's span, so the line
-/// says whose they were.
+/// Starts logging. Panics become log lines too: they happen inside a connection's span, which the
+/// line names.
 pub(crate) fn init(config: &Config) {
     let (filter, handle) = reload::Layer::new(filter(config.log_level));
     let lines = fmt::layer()
@@ -35,7 +35,7 @@ pub(crate) fn init(config: &Config) {
     std::panic::set_hook(Box::new(log_panic));
 }
 
-/// Logs at another level from here on; answers which one.
+/// Changes the level; returns it.
 pub(crate) fn set_level(level: LevelFilter) -> String {
     let changed = FILTER.get().map(|handle| handle.reload(filter(level)));
     match changed {
@@ -44,8 +44,7 @@ pub(crate) fn set_level(level: LevelFilter) -> String {
     }
 }
 
-/// Libraries below the chosen level only say what goes wrong; their details are not ours to
-/// explain.
+/// Libraries log warnings and errors only.
 fn filter(level: LevelFilter) -> Targets {
     Targets::new()
         .with_target("tessera", level)

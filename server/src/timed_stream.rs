@@ -1,8 +1,8 @@
 //! A stream that fails instead of waiting for a peer that has stalled.
 //!
-//! Reads fail at the deadline of the connection's [`Activity`]. Writes fail when the peer has let
-//! them wait for the stall timeout; each byte that it takes earns it time. Timers are set late and
-//! checked when they fire, so that a busy connection hardly touches them.
+//! Reads fail at the deadline of the connection's [`Activity`]. Writes fail when they have waited
+//! for the stall timeout; each byte that the peer takes extends the deadline. Timers are set late
+//! and checked when they fire, so that a busy connection hardly touches them.
 
 use std::future::Future;
 use std::io;
@@ -21,7 +21,7 @@ pub(crate) struct TimedStream<S> {
     read_timer: Option<Pin<Box<Sleep>>>,
     /// Set while a write waits.
     write_timer: Option<Pin<Box<Sleep>>>,
-    /// When a peer that takes bytes slowly has had enough time. None while it is quick.
+    /// The deadline of a peer that takes bytes slowly. None while it is quick.
     write_due: Option<Instant>,
 }
 
@@ -36,7 +36,7 @@ impl<S> TimedStream<S> {
         }
     }
 
-    /// Called when a read has to wait: Ready once it has waited too long.
+    /// Called when a read has to wait: ready once it has waited too long.
     fn poll_read_deadline(&mut self, cx: &mut Context<'_>) -> Poll<io::Error> {
         loop {
             let now = Instant::now();
@@ -44,8 +44,8 @@ impl<S> TimedStream<S> {
             if deadline.is_some_and(|deadline| deadline <= now) {
                 return Poll::Ready(timed_out("the client was silent for too long"));
             }
-            // A request that begins or ends while this read waits moves the deadline, and nobody
-            // wakes us for it. So look again at the earliest deadline that it could bring.
+            // A request that begins or ends while this read waits moves the deadline without a
+            // wake-up. So check again at the earliest deadline that this could bring.
             let timeouts = self.activity.timeouts();
             let stalled = deadline.unwrap_or_else(|| now + timeouts.stalled);
             let look_again = timeouts
@@ -73,7 +73,7 @@ impl<S> TimedStream<S> {
             let count = u64::try_from(*count).unwrap_or(u64::MAX);
             let earned = count.saturating_mul(1_000_000) / MIN_BYTES_PER_SECOND;
             let due = due.checked_add(Duration::from_micros(earned));
-            // Whoever has caught up is as good as one who never was slow.
+            // A peer that has caught up counts as never slow.
             self.write_due = due.filter(|due| *due < full);
         }
     }

@@ -1,4 +1,4 @@
-//! TLS from a certificate and a key, brought by the user or made here.
+//! TLS with a certificate and key of the user, or self-signed ones.
 
 use std::fmt::Write as _;
 use std::fs::{self, OpenOptions};
@@ -20,18 +20,18 @@ use crate::error::Error;
 use crate::front_ends::Trust;
 use crate::settings::Config;
 
-/// How the server proves who it is.
+/// The server's certificate.
 pub(crate) struct Tls {
     config: ServerConfig,
     current: Arc<Current>,
-    /// Where certificate and key are read from again; none if they are kept nowhere.
+    /// The files of certificate and key, for a reload; none if they are not kept.
     files: Option<(PathBuf, PathBuf)>,
     pub(crate) trust: Trust,
     /// SHA-256 of the certificate, as `openssl x509 -fingerprint -sha256` prints it.
     pub(crate) fingerprint: String,
 }
 
-/// The certificate that new connections are shown.
+/// The certificate for new connections.
 #[derive(Debug)]
 struct Current(ArcSwap<CertifiedKey>);
 
@@ -42,7 +42,7 @@ impl ResolvesServerCert for Current {
 }
 
 impl Tls {
-    /// What `config` asks for, of the certificates that the user brought.
+    /// The user's certificate in `config`, if any.
     pub(crate) fn given(config: &Config) -> Result<Option<Self>, Error> {
         match (&config.tls_cert, &config.tls_key) {
             (Some(cert), Some(key)) => Self::from_files(cert, key, Trust::Given).map(Some),
@@ -50,8 +50,9 @@ impl Tls {
         }
     }
 
-    /// The certificate of this data folder, made on first use so that clients who trusted it once
-    /// find the same one after every restart. Without a folder it lasts as long as the process.
+    /// The self-signed certificate of this data folder, created on first use and kept, so that
+    /// clients can go on trusting it after a restart. Without a folder it lasts as long as the
+    /// process.
     pub(crate) fn self_signed(data: Option<&Path>) -> Result<Self, Error> {
         let Some(data) = data else {
             let pair = generate().map_err(cannot_generate)?;
@@ -77,14 +78,14 @@ impl Tls {
         Self::from_files(&cert, &key, Trust::Own(cert.clone()))
     }
 
-    /// What accepts connections on which one of `protocols` is spoken, if the client names any.
+    /// The acceptor of TLS connections, with `protocols` for ALPN.
     pub(crate) fn acceptor(&self, protocols: &[&[u8]]) -> TlsAcceptor {
         let mut config = self.config.clone();
         config.alpn_protocols = protocols.iter().map(|name| name.to_vec()).collect();
         TlsAcceptor::from(Arc::new(config))
     }
 
-    /// Reads certificate and key again, for connections from here on; answers the fingerprint.
+    /// Reloads certificate and key for new connections; returns the fingerprint.
     pub(crate) fn reload(&self) -> Result<String, Error> {
         let Some((cert, key)) = &self.files else {
             return Ok(self.fingerprint.clone());
@@ -126,7 +127,7 @@ impl Tls {
     }
 }
 
-/// Reads a certificate and its key, or says what is wrong with which file.
+/// Reads a certificate and its key, or returns an error that names the file.
 fn read(cert: &Path, key: &Path, trust: &Trust) -> Result<CertifiedKey, Error> {
     let advice = match trust {
         Trust::Own(_) => "delete both files to have new ones made",
@@ -207,8 +208,8 @@ fn generate() -> Result<Pair, rcgen::Error> {
 }
 
 impl Pair {
-    /// Writes the key first and the certificate last: where there is a certificate, its key is
-    /// whole.
+    /// Writes the key first and the certificate last: if there is a certificate, its key is
+    /// complete.
     fn keep(&self, folder: &Path, cert: &Path, key: &Path) -> io::Result<()> {
         fs::DirBuilder::new()
             .recursive(true)
@@ -219,7 +220,7 @@ impl Pair {
     }
 }
 
-/// Writes a file that only we can read, and that is there either whole or not at all.
+/// Writes a file atomically that only the owner can read.
 fn write_whole(path: &Path, text: &str) -> io::Result<()> {
     let partial: PathBuf = path.with_extension("partial");
     let mut file = OpenOptions::new()

@@ -1,9 +1,9 @@
-//! Copying all data from one engine to another, of whatever kind.
+//! Copying all data from one engine to another of any kind.
 //!
 //! The source is read at one moment, page by page. Each page is compared with what the target has
-//! in the same range, and the differences are written; so a copy that was interrupted goes on where
-//! it stopped being equal. In the end the target is read once more and compared by count and
-//! checksum. Until then a mark in the target says that it is not whole.
+//! in the same range, and the differences are written; so an interrupted copy continues at the
+//! first difference. At the end the target is read once more and compared by count and checksum.
+//! Until then a mark in the target says that it is incomplete.
 
 use bytes::Bytes;
 use sha2::{Digest, Sha256};
@@ -15,7 +15,7 @@ use tessera_core::write_set::WriteSet;
 /// Behind every key of the core, which begin with a letter.
 const MARK: &[u8] = b"\xfftessera unfinished copy";
 
-/// How often a commit is tried again that another writer came before.
+/// How often a commit is retried after a conflict.
 const ATTEMPTS: usize = 5;
 
 /// Why data was not copied.
@@ -30,10 +30,10 @@ pub enum CopyError {
     /// The source is itself an unfinished copy.
     #[error("the source holds an unfinished copy; finish that one first")]
     Unfinished,
-    /// Somebody writes to the target.
+    /// Another process writes to the target.
     #[error("another process writes to the target; stop the servers that use it, and try again")]
     Disturbed,
-    /// The target does not hold what was written to it.
+    /// The checksum of the target differs.
     #[error("the target has {found} entries with another checksum than the {expected} copied")]
     Different {
         /// Entries in the target.
@@ -43,14 +43,14 @@ pub enum CopyError {
     },
 }
 
-/// How far a copy is.
+/// The progress of a copy.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Copied {
     /// Entries read from the source.
     pub entries: u64,
     /// Bytes of their keys and values.
     pub bytes: u64,
-    /// Entries written to the target. Those that it had already are not.
+    /// Entries written to the target, without those that it had already.
     pub written: u64,
 }
 
@@ -60,8 +60,8 @@ pub async fn holds_unfinished_copy(engine: &dyn Engine) -> EngineResult<bool> {
     Ok(snapshot.get(MARK).await?.is_some())
 }
 
-/// Copies everything, tells `progress` after each page, and returns what was copied once the target
-/// is known to hold it. What an unfinished copy left in the target is used.
+/// Copies everything, calls `progress` after each page, and returns the totals once the target is
+/// verified. Entries of an unfinished copy in the target are used.
 pub async fn copy(
     from: &dyn Engine,
     to: &dyn Engine,
@@ -72,7 +72,7 @@ pub async fn copy(
     }
     mark(to).await?;
     let source = from.snapshot().await?;
-    // First, and none where there is no log.
+    // Done first; there are none without a log.
     let settled = source.settled().await.ok();
     let mut copied = Copied::default();
     let mut checksum = Checksum::default();
@@ -103,7 +103,7 @@ pub async fn copy(
             expected: copied.entries,
         });
     }
-    // What the source commits later is not the history of the target.
+    // Later commits of the source are not in the history of the target.
     let mut past = from.past_epochs().await?;
     past.extend(settled.map(|settled| settled.through));
     to.adopt_history(past).await?;
@@ -168,14 +168,14 @@ async fn make_equal(
     Ok(puts.len() as u64)
 }
 
-/// Commits a change that nobody should come before.
+/// Commits a change, without concurrent writers.
 async fn change(to: &dyn Engine, change: impl Fn(&mut WriteSet)) -> Result<(), CopyError> {
     for _ in 0..ATTEMPTS {
         let mut set = WriteSet::default();
         change(&mut set);
         match to.snapshot().await?.commit(set).await? {
             CommitOutcome::Done(_) => return Ok(()),
-            // Done or not: doing it again comes to the same.
+            // Applied or not: the change is idempotent.
             CommitOutcome::Conflict | CommitOutcome::Unknown => {}
         }
     }

@@ -1,11 +1,11 @@
 //! Storage engines behind [`tessera_core::engine::Engine`].
 //!
 //! * [`MemoryEngine`]: an ordered map; the reference for tests, and `tessera serve --memory`.
-//! * [`RocksEngine`]: RocksDB under a commit thread of our own; the default.
+//! * [`RocksEngine`]: RocksDB with Tessera's own commit thread; the default.
 //! * [`PostgresEngine`]: a PostgreSQL database, which several servers may share.
 //!
-//! `tests/contract.rs` holds all to the same behaviour, `tests/crash.rs` the embedded durable one
-//! to what it acknowledged.
+//! `tests/contract.rs` checks that all behave the same, `tests/crash.rs` that the durable embedded
+//! one keeps what it acknowledged.
 
 pub mod copy;
 mod postgres;
@@ -31,7 +31,7 @@ pub enum EngineConfig {
     Rocks {
         /// The data folder. Created if missing; the folder above it must exist.
         path: PathBuf,
-        /// When a commit counts as safe.
+        /// When a commit is acknowledged.
         durability: Durability,
         /// Bounds caches, write buffers, the commit queue and the conflict window together, in
         /// bytes.

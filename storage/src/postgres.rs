@@ -1,4 +1,4 @@
-//! PostgreSQL as an engine: the same server when one machine is not enough.
+//! PostgreSQL as an engine, for data that several servers share.
 //!
 //! All data is in one table ordered by key, see `postgres/stored_key.rs`. A snapshot is a
 //! transaction at REPEATABLE READ, and a commit ends that transaction; the database itself refuses
@@ -73,10 +73,10 @@ const COUNTED_ROWS: u64 = 20_000;
 /// How long a monitor waits for the database.
 const PROBING: Duration = Duration::from_millis(1_500);
 
-/// How long the end waits for the database.
+/// How long closing waits for the database.
 const CLOSING: Duration = Duration::from_secs(2);
 
-/// What speaks the protocol of PostgreSQL on the other side.
+/// The product behind the PostgreSQL protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Flavour {
     Postgres,
@@ -85,7 +85,7 @@ enum Flavour {
 }
 
 impl Flavour {
-    /// How a transaction begins whose reads are of one moment and whose writes do not get lost.
+    /// How a transaction with snapshot reads and without lost updates begins.
     fn begin(self) -> &'static str {
         match self {
             Self::Postgres => "BEGIN ISOLATION LEVEL REPEATABLE READ",
@@ -94,10 +94,10 @@ impl Flavour {
     }
 }
 
-/// An engine on a database that others may use at the same time.
+/// An engine on a database that other servers may use at the same time.
 pub struct PostgresEngine {
     shared: Arc<Shared>,
-    /// None where the database cannot tell what others announce.
+    /// None where the database does not support notifications.
     listener: Option<Listener>,
     tidying: Tidying,
 }
@@ -109,18 +109,18 @@ struct Shared {
     version: AtomicU64,
     /// Held by each commit, and by closing.
     commits: RwLock<()>,
-    /// Tells what this engine announces from what others do.
+    /// Tells this engine's own announcements from those of others.
     name: String,
     /// Tells other servers that something was appended.
     hints: Hints,
-    /// Sees what is newer than the snapshot of others.
+    /// Finds rows that are newer than a snapshot.
     onlooker: Mutex<Option<Connection>>,
-    /// Tells whether the database answers, whatever the connections of requests are busy with.
+    /// Checks that the database answers, apart from the connections of requests.
     prober: Mutex<Option<Connection>>,
 }
 
 impl PostgresEngine {
-    /// Connects, with at most so many connections at a time, and makes the tables if there are
+    /// Connects, with at most this many connections at a time, and creates the tables if there are
     /// none.
     pub async fn connect(address: &Address, most: usize) -> Result<Self, ConnectError> {
         let tls = Tls::new(address.roots()).map_err(|cause| ConnectError::Unreachable {
@@ -168,7 +168,7 @@ impl PostgresEngine {
         }))
     }
 
-    /// Has the database write something, on a connection that nobody else uses.
+    /// Has the database write something, on a connection of its own.
     async fn ask(&self) -> EngineResult<()> {
         let pool = &self.shared.pool;
         pool.check_open()?;
@@ -187,7 +187,8 @@ impl PostgresEngine {
         Ok(())
     }
 
-    /// Takes our rows out of the table of connections. If that fails, they go with time.
+    /// Deletes this engine's rows from the table of connections. If that fails, they are removed
+    /// later.
     async fn forget_connections(&self) {
         let idle = self.shared.pool.take_all_idle();
         let onlooker = self.shared.onlooker.lock().await.take();
@@ -304,7 +305,7 @@ impl Engine for PostgresEngine {
     }
 }
 
-/// Counts the bytes of a range, and beyond some rows goes by how many the planner expects.
+/// Counts the bytes of a range; a range of many rows is estimated from the planner's row count.
 async fn sample(connection: &Connection, range: &Bounds<'_>) -> Result<u64, Error> {
     let hex = |bytes: &[u8]| -> String {
         let digits: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();

@@ -1,4 +1,4 @@
-//! The RocksDB engine: RocksDB for storage, our own commit thread for transactions.
+//! The RocksDB engine: RocksDB for storage, a commit thread for transactions.
 //!
 //! Snapshots read RocksDB directly. Commits go through one queue to one thread, which checks each
 //! against the window of recent commits, writes all that wait as one batch with one sync, makes
@@ -9,8 +9,8 @@
 //! starts at RocksDB's sequence number, which grows at least as fast: versions keep growing over
 //! restarts.
 //!
-//! After a failed write or sync the engine takes no more writes until it is opened again. A commit
-//! that was answered with that error may still turn up then: the log may have it.
+//! After a failed write or sync the engine refuses writes until it is opened again. A commit that
+//! failed with that error may be there then: the log may have it.
 
 mod answers;
 mod batch;
@@ -161,7 +161,7 @@ impl Engine for RocksEngine {
             let database = self.shared.database()?;
             let path = path.to_owned();
             let epochs = self.epochs().clone();
-            // The checkpoint holds at least what is there now.
+            // The checkpoint holds at least the present data.
             let version = self.shared.committed_version();
             blocking(move || write_checkpoint(&database, &path, &epochs, version)).await
         })
@@ -240,7 +240,7 @@ fn write_checkpoint(database: &DB, path: &Path, epochs: &Epochs, version: u64) -
         ))
     };
     folder::create_private_folder(path).map_err(cannot)?;
-    // The checkpoint holds at least what is there now.
+    // The checkpoint holds at least the present data.
     let sequence = database.latest_sequence_number();
     Checkpoint::new(database)
         .and_then(|checkpoint| checkpoint.create_checkpoint(folder::rocks_path(path)))
@@ -260,7 +260,8 @@ fn approximate_size(database: &DB, view: &View, range: &KeyRange) -> EngineResul
         let in_memory = database
             .property_int_value("rocksdb.cur-size-all-mem-tables")
             .map_err(|error| read_error(&error))?;
-        // RocksDB does not say what of its memtables lies in the range; suppose it is as on disk.
+        // RocksDB does not say how much of its memtables lies in the range; assume the same part as
+        // on disk.
         let share = u128::from(in_memory.unwrap_or(0)) * u128::from(disk_bytes);
         let share = u64::try_from(share / u128::from(all_on_disk)).unwrap_or(0);
         return Ok(disk_bytes + share);
@@ -274,7 +275,7 @@ fn approximate_size(database: &DB, view: &View, range: &KeyRange) -> EngineResul
 }
 
 fn size_on_disk(database: &DB, range: &KeyRange) -> u64 {
-    // Enough for an estimate: no key of ours begins so.
+    // Enough for an estimate: no key begins with this byte.
     let open_end = [0xff; 32];
     let end = range.end.as_deref().unwrap_or(&open_end);
     database

@@ -86,7 +86,7 @@ impl ValueHasher {
             .map_or(0, |bytes| i64::from_le_bytes(*bytes))
     }
 
-    /// What comes before each value: its canonical type, then its name with a terminator.
+    /// The prefix of each value: its canonical type, then its name with a terminator.
     fn begin(&mut self, name: Option<&str>, canonical_type: i32) {
         self.digest.update(canonical_type.to_le_bytes());
         if let Some(name) = name {

@@ -1,11 +1,12 @@
-//! Heat: what requests cost lately, by physical partition and by logical key.
+//! Heat: the recent charges by physical partition and by logical key.
 //!
-//! Every operation notes its charge here, so this is kept to a few atomic additions and one short
-//! lock; all arithmetic waits until somebody asks. Seconds are those of the steady clock.
+//! Every operation adds its charge here, so an addition is a few atomic operations and one short
+//! lock; all further arithmetic is done when the heat is read. Seconds are those of the steady
+//! clock.
 //!
-//! Partitions have a counter for each second, keys have not: they are counted in windows. So what
-//! is asked of the keys is their part of all charges, counted in the same windows, and that part of
-//! what the partitions spend now is what a key spends now.
+//! Partitions have a counter for each second, keys have not: they are counted in windows. So the
+//! keys give their part of all charges, counted in the same windows, and that part of the
+//! partitions' present rate is the present rate of a key.
 
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -18,12 +19,12 @@ use crate::key::PartitionId;
 use crate::partition_map::{Partition, PartitionMap};
 use crate::throughput::Charge;
 
-/// Keys are spread over so many locks, each with a sketch of its own.
+/// Keys are spread over this many locks, each with a sketch of its own.
 const SHARDS: usize = 32;
-/// Keys are counted for so many seconds, then anew; the counts before are kept as long. As many as
-/// the rate of now is taken over.
+/// Keys are counted in windows of this many seconds, and the window before is kept. The present
+/// rate is taken over the same time.
 const WINDOW_SECONDS: u64 = super::RATE_SECONDS;
-/// What the sketches of a container's keys take, and the seconds of a partition.
+/// The memory of the sketches of a container's keys, and of the seconds of a partition.
 const KEYS_BYTES: usize = 36 << 10;
 const PARTITION_BYTES: usize = 640;
 /// Seconds kept of a partition: a minute, and the one that is not over yet.
@@ -37,11 +38,11 @@ const AMOUNT_MASK: u64 = (1 << AMOUNT_BITS) - 1;
 /// The heat of one container.
 #[derive(Debug, Default)]
 pub(crate) struct Heat {
-    /// None if nobody wants to know.
+    /// None if insight is off.
     keys: Option<Arc<KeyHeat>>,
     /// By the number of the partition.
     partitions: Vec<(PartitionId, Arc<PartitionHeat>)>,
-    /// Not heat, but of the same life: what was found to be largest.
+    /// The largest keys: not heat, but kept as long.
     pub(super) largest: Arc<LargestKeys>,
 }
 
@@ -90,7 +91,7 @@ impl Heat {
         }
     }
 
-    /// What a new partition takes over from those that were where it is.
+    /// What a new partition takes over from those that had its range.
     fn inherited(&self, before: &PartitionMap, heir: &Partition) -> PartitionHeat {
         let heat = PartitionHeat::default();
         for parent in before.overlapping(heir.first, heir.last) {
@@ -107,7 +108,7 @@ impl Heat {
         Some(partition)
     }
 
-    /// Notes a charge of a partition, and that a request came to it if it is the request's first.
+    /// Records a charge of a partition, and a request if it is the request's first.
     pub(crate) fn charge(
         &self,
         partition: PartitionId,
@@ -121,26 +122,26 @@ impl Heat {
         }
     }
 
-    /// Notes a charge of a logical key.
+    /// Records a charge of a logical key.
     pub(crate) fn charge_key(&self, token: i64, key: &[u8], charge: Charge, now_ms: u64) {
         if let Some(keys) = &self.keys {
             keys.charge(token, key, charge, now_ms / 1_000);
         }
     }
 
-    /// Notes that a request was refused for want of throughput.
+    /// Records that a request was throttled.
     pub(crate) fn throttled(&self, partition: PartitionId) {
         if let Some(partition) = self.partition(partition) {
             partition.throttled.fetch_add(1, Relaxed);
         }
     }
 
-    /// About how much a partition holds, if that is known.
+    /// The approximate size of a partition, if it is known.
     pub(crate) fn bytes(&self, partition: PartitionId) -> Option<i64> {
         self.partition(partition)?.bytes()
     }
 
-    /// Notes what a partition holds, unless that is known already. Answers what is known.
+    /// Records the size of a partition, unless it is known already. Returns the known size.
     pub(crate) fn begin_bytes(&self, partition: PartitionId, bytes: i64) -> i64 {
         let Some(partition) = self.partition(partition) else {
             return bytes;
@@ -150,14 +151,14 @@ impl Heat {
         before.map_or_else(|known| known, |_| bytes)
     }
 
-    /// Notes what a partition was found to hold.
+    /// Records the size that a partition was found to have.
     pub(crate) fn note_bytes(&self, partition: PartitionId, bytes: i64) {
         if let Some(partition) = self.partition(partition) {
             partition.bytes.store(bytes, Relaxed);
         }
     }
 
-    /// Notes what a write adds, if it is known what was there.
+    /// Adds the growth of a write to the size, if that is known.
     pub(crate) fn add_bytes(&self, partition: PartitionId, delta: i64) {
         if let Some(partition) = self.partition(partition)
             && partition.bytes().is_some()
@@ -166,7 +167,7 @@ impl Heat {
         }
     }
 
-    /// What part of all charges of late each key has, as far as keys are counted.
+    /// The part of all recent charges of each key, as far as keys are counted.
     pub(super) fn key_shares(&self, second: u64) -> Vec<KeyShare> {
         let Some(keys) = &self.keys else {
             return Vec::new();
@@ -182,7 +183,7 @@ impl Heat {
     }
 }
 
-/// What part of all charges a key has.
+/// The part of all charges of one key.
 #[derive(Clone, Debug)]
 pub(super) struct KeyShare {
     pub(super) token: i64,
@@ -192,12 +193,12 @@ pub(super) struct KeyShare {
     pub(super) error: f64,
 }
 
-/// The window that runs and the one before, which counts for less the more of this one is over: so
-/// both together are about as long as one.
+/// The current window and the one before, which is weighted by the part of the current one that is
+/// still to come: so both together count as one window.
 struct Weighted {
     current: u64,
     previous: u64,
-    /// Seconds of the window that runs, this one included.
+    /// Seconds of the current window, this one included.
     elapsed: u64,
 }
 
@@ -245,13 +246,13 @@ impl Part {
     }
 }
 
-/// What nobody has looked up yet.
+/// A size that was not looked up yet.
 const UNKNOWN: i64 = i64::MIN;
 
 /// The heat of one physical partition.
 #[derive(Debug)]
 pub(super) struct PartitionHeat {
-    /// About what it holds.
+    /// Its approximate size.
     bytes: AtomicI64,
     /// Charges by second, made when the first one comes: most containers are idle.
     seconds: OnceLock<Box<[AtomicU64; SECONDS]>>,
@@ -274,7 +275,7 @@ impl Default for PartitionHeat {
 }
 
 impl PartitionHeat {
-    /// Adds the heat of a partition that this one takes the place of, as far as it does.
+    /// Adds the heat of a partition that this one replaces, in proportion.
     fn take_over(&self, parent: &Self, part: Part) {
         for slot in parent
             .seconds
@@ -371,14 +372,14 @@ fn slot_of(second: u64) -> usize {
     usize::try_from(second % SECONDS as u64).unwrap_or(0)
 }
 
-/// As much of a second's number as is kept with its amount.
+/// The bits of a second's number that are kept with its amount.
 const STAMP_MASK: u64 = u64::MAX >> AMOUNT_BITS;
 
 fn stamp(second: u64) -> u64 {
     second & STAMP_MASK
 }
 
-/// No transaction notes what it did this many seconds after it began.
+/// The most seconds between the start of a transaction and its last charge.
 const LATEST: u64 = 3_600;
 
 /// Whether `one` is a little after `other`; stamps begin anew after half a year.
@@ -402,10 +403,10 @@ pub(super) struct KeyHeat {
     shards: OnceLock<Box<[Mutex<Windows>; SHARDS]>>,
 }
 
-/// What was counted in the window that runs, and in the one before.
+/// The counts of the current window and of the one before.
 #[derive(Debug, Default)]
 struct Windows {
-    /// The number of the window that runs.
+    /// The number of the current window.
     window: u64,
     current: TopKeys,
     previous: TopKeys,
@@ -478,7 +479,8 @@ impl KeyHeat {
                 }
             }));
         }
-        // Keys have no more than there is, even where what partitions had was not handed on.
+        // The parts of keys never exceed the whole, even where the heat of old partitions was not
+        // handed on.
         let all = all.max(of_keys).max(1) as f64;
         for key in &mut shares {
             key.share /= all;
@@ -619,7 +621,7 @@ mod tests {
     fn what_comes_late_takes_no_later_second_away() {
         let heat = Heat::new(&map(&[0]));
         let partition = heat.partition(0).unwrap();
-        // One transaction notes what it did at the second in which it began, 70 seconds ago.
+        // One transaction records its charge for the second in which it began, 70 seconds ago.
         heat.charge(0, units(4), true, 174_000);
         heat.charge(0, units(3), true, 110_000);
         assert_eq!(partition.in_second(174), units(4));

@@ -1,7 +1,7 @@
 //! The largest logical partitions of a container, found among the tallies of all of them.
 //!
-//! There may be millions of tallies, and consoles ask every other second. So what took long to find
-//! is answered again for a while, which grows with how long it took.
+//! There may be millions of tallies, and consoles ask every other second. So a result that took
+//! long is reused for a while, in proportion to the time it took.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -20,12 +20,12 @@ use crate::transaction::Transaction;
 use crate::walk::Walk;
 use crate::write_set::Tally;
 
-/// What is found sooner is looked for every time.
+/// A result that takes less time is not reused.
 const QUICK: Duration = Duration::from_millis(20);
-/// So much of the time may be spent looking: one part in this many.
+/// The part of the time that may be spent on this: one in this many.
 const PART_OF_TIME: u32 = 20;
 
-/// What was found, and when.
+/// A result and its time.
 #[derive(Debug, Default)]
 pub(crate) struct LargestKeys {
     known: Mutex<Option<Known>>,
@@ -52,7 +52,7 @@ impl LargestKeys {
         transaction: &Transaction,
         container: &Container,
     ) -> Result<Vec<LargeKey>> {
-        // Who comes while somebody looks waits for what that finds.
+        // Requests that come during a search wait for its result.
         let mut known = self.known.lock().await;
         let at = Instant::now();
         if !known.as_ref().is_some_and(|known| known.is_good(at)) {

@@ -25,17 +25,17 @@ use crate::write_set::Tally;
 
 /// Keys in each list.
 pub const LISTED_KEYS: usize = 10;
-/// The rate of now is the mean over so many seconds.
+/// The present rate is the mean over this many seconds.
 const RATE_SECONDS: u64 = 10;
 
-/// What there is to know of one container.
+/// The insight into one container.
 #[derive(Clone, Debug)]
 pub struct Insight {
     /// Its name.
     pub name: ContainerName,
-    /// What was provisioned for it alone.
+    /// Its own provisioned throughput.
     pub throughput: Option<Throughput>,
-    /// What was provisioned for its database, if it spends that.
+    /// The provisioned throughput of its database, if it shares that.
     pub shared: Option<Throughput>,
     /// The most that one of its physical partitions may hold before it is split.
     pub max_partition_bytes: i64,
@@ -50,7 +50,7 @@ pub struct Insight {
 }
 
 impl Insight {
-    /// Of a container about which nothing but its name can be said.
+    /// The insight into a container of which only the name is known.
     fn of_damaged(name: &ContainerName, limits: ContainerLimits, damage: String) -> Self {
         Self {
             name: name.clone(),
@@ -65,7 +65,7 @@ impl Insight {
     }
 }
 
-/// What there is to know of one physical partition.
+/// The insight into one physical partition.
 #[derive(Clone, Copy, Debug)]
 pub struct PartitionInsight {
     /// Its range, items and bytes.
@@ -80,11 +80,11 @@ pub struct PartitionInsight {
     pub charged: Charge,
     /// Requests since the server started: one for each transaction that did something here.
     pub requests: u64,
-    /// Requests that were refused since the server started, for want of throughput.
+    /// Requests that were throttled since the server started.
     pub throttled: u64,
 }
 
-/// A logical key by what its requests cost.
+/// A logical key with the cost of its requests.
 #[derive(Clone, Debug, PartialEq)]
 pub struct HotKey {
     /// The key as people write it.
@@ -99,7 +99,7 @@ pub struct HotKey {
     pub share: f64,
 }
 
-/// A logical partition by what it holds.
+/// A logical partition with its size.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LargeKey {
     /// The key as people write it.
@@ -111,7 +111,7 @@ pub struct LargeKey {
 }
 
 impl Store {
-    /// What there is to know of a container at this moment: also of one that cannot be read.
+    /// The insight into a container at this moment, damaged ones included.
     pub async fn insight(&self, name: &ContainerName) -> Result<Insight> {
         let mut transaction = self.begin().await?;
         let container = match transaction.container(name).await {
@@ -146,7 +146,7 @@ impl Store {
     pub async fn largest_keys(&self, name: &ContainerName) -> Result<Vec<LargeKey>> {
         let mut transaction = self.begin().await?;
         let container = match transaction.container(name).await {
-            // Nothing can be said of it: see `insight`.
+            // A damaged container: see `insight`.
             Err(Error::Corrupt(_)) => return Ok(Vec::new()),
             container => container?,
         };
@@ -157,7 +157,7 @@ impl Store {
     }
 }
 
-/// What a container spends of its database's throughput: none if it has its own.
+/// The share that a container has in its database's throughput: none if it has its own.
 fn shared_throughput(definition: &Definition) -> Option<Throughput> {
     let shared = definition.shared.map(|shared| shared.throughput);
     shared.filter(|_| Throughput::of(definition).is_none())
@@ -210,8 +210,8 @@ fn hot_keys(container: &Container, partitions: &[PartitionInsight], second: u64)
     shares.take(LISTED_KEYS).map(key).collect()
 }
 
-/// The heat that a container begins with: that of the same storage before, if it is known. None is
-/// kept if nobody wants to know.
+/// The heat that a container begins with: that of the same storage before, if it is known. None if
+/// insight is off.
 pub(crate) fn inherit(
     before: Option<&Container>,
     partitions: &PartitionMap,

@@ -9,7 +9,7 @@ use smallvec::SmallVec;
 /// Counters at most.
 pub(super) const CAPACITY: usize = 8;
 
-/// What is known of one key.
+/// One counter.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Count {
     pub(super) token: i64,
@@ -53,7 +53,7 @@ impl TopKeys {
         }
     }
 
-    /// What is known here of the key that `other` counts.
+    /// The counter here of the key that `other` counts.
     pub(super) fn find(&self, other: &Count) -> Option<&Count> {
         let same = |count: &&Count| count.token == other.token && count.key == other.key;
         self.counts.iter().find(same)

@@ -1,14 +1,14 @@
-//! What comes near a limit, in words.
+//! Warnings of limits that are nearly reached, as text.
 
 use super::{Insight, LargeKey};
 use crate::error::Result;
 use crate::key::PartitionId;
 use crate::store::Store;
 
-/// From this part of a limit on there is a warning.
+/// The part of a limit from which on there is a warning.
 const WARN_FROM: f64 = 0.7;
 
-/// Something to look after.
+/// One warning.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Warning {
     /// Which limit is near.
@@ -19,18 +19,18 @@ pub struct Warning {
     pub key: Option<String>,
     /// How much of the limit is used: 1 is all.
     pub used: f64,
-    /// The same in words, and what to do.
+    /// The same as text, with the remedy.
     pub message: String,
 }
 
-/// What may come to its end.
+/// The limits that are watched.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Limit {
     /// The request units of a second.
     Throughput,
-    /// What a physical partition may hold.
+    /// The size of a physical partition.
     PhysicalPartition,
-    /// What a logical partition may hold.
+    /// The size of a logical partition.
     LogicalPartition,
 }
 
@@ -46,7 +46,7 @@ impl Limit {
 }
 
 impl Store {
-    /// All that is near a limit in a container.
+    /// All warnings of a container.
     pub async fn warnings(&self, insight: &Insight) -> Result<Vec<Warning>> {
         // Keys near their limit are looked for only where one could be.
         let large_keys = match insight.may_hold_large_key() {
@@ -58,7 +58,7 @@ impl Store {
 }
 
 impl Insight {
-    /// All that is near a limit, of which its largest keys may be.
+    /// All warnings, those of its largest keys included.
     pub fn warnings(&self, large_keys: &[LargeKey]) -> Vec<Warning> {
         let partitions = self.partitions.iter();
         let throughput = partitions.clone().filter_map(|partition| {
@@ -107,7 +107,7 @@ impl Insight {
 }
 
 impl Warning {
-    /// A warning, if so much is used that there is one.
+    /// A warning, if the part that is used calls for one.
     fn from(
         limit: Limit,
         partition: PartitionId,
@@ -129,7 +129,7 @@ fn part(bytes: i64, most: i64) -> f64 {
     bytes as f64 / most.max(1) as f64
 }
 
-/// So many bytes in the largest unit of which there is one.
+/// A number of bytes in the largest suitable unit.
 #[expect(clippy::cast_precision_loss, reason = "shown with one decimal")]
 fn size(bytes: i64) -> String {
     let (mut value, mut unit) = (bytes as f64, "B");

@@ -1,8 +1,8 @@
 //! Access: clients on this machine, and clients with the admin key.
 //!
-//! A browser on this machine can be sent here by any web site. Such a request names another host,
-//! or is not JSON: both are refused, so that no site can read or change anything through it.
-//! Whoever tries keys is held up.
+//! Any web site can make a browser on this machine send requests here. Such a request names another
+//! host, or is not JSON: both are refused, so that no site can read or change anything through it.
+//! Wrong keys are answered with increasing delays.
 
 use hyper::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap};
 use hyper::{Method, StatusCode};
@@ -12,7 +12,7 @@ use tessera_frontend::{Guessing, names_this_machine};
 use crate::reply::Reply;
 use crate::routes::Call;
 
-/// Refuses who may not have what they ask for.
+/// Refuses requests that are not permitted.
 pub(crate) async fn check(call: &Call<'_>) -> Result<(), Reply> {
     if call.method == Method::POST && !is_json(call.headers) {
         let message = "the body must be JSON, with content-type: application/json";

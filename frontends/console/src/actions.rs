@@ -1,5 +1,4 @@
-//! What can be done to a container: throughput, splits, merges. Each answers the container as it is
-//! then.
+//! Changes of a container: throughput, splits, merges. Each returns the container after the change.
 
 use hyper::{Method, StatusCode};
 use serde::Deserialize;
@@ -40,7 +39,7 @@ enum Action {
     Merge,
 }
 
-/// Which throughput a container shall have.
+/// The throughput to set.
 #[derive(Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum Wanted {
@@ -49,7 +48,7 @@ enum Wanted {
     Unlimited(bool),
 }
 
-/// Which partition shall be split, or merged with its right neighbour.
+/// The partition to split, or to merge with its right neighbour.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Chosen {
@@ -125,7 +124,7 @@ async fn merge(call: &Call<'_>, name: &ContainerName) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The body, which should be like `expected`.
+/// Parses the body, whose form is `expected`.
 pub(crate) fn read<T: DeserializeOwned>(call: &Call<'_>, expected: &str) -> Result<T, Failure> {
     serde_json::from_slice(call.body)
         .map_err(|error| Failure::Unreadable(format!("the body must be like {expected}: {error}")))

@@ -1,15 +1,15 @@
-//! What the load of the last seconds says of a container's partition key, in words.
+//! Advice on a container's partition key from the load of the last seconds, as text.
 //!
-//! `tessera advise` weighs keys that could be chosen by the data alone; this looks at the key that
-//! was chosen and at the requests that came.
+//! `tessera advise` compares possible keys by the data alone; this judges the present key by its
+//! requests.
 
 use serde::Serialize;
 use tessera_core::insight::Insight;
 use tessera_core::throughput::PARTITION_MAX_RUS;
 
-/// Below so many request units per second nothing can be said.
+/// Below this many request units per second there is no advice.
 const ENOUGH_LOAD: f64 = 10.0;
-/// A partition may have so many times its even part before the load counts as uneven.
+/// A partition may have this many times its even part before the load counts as uneven.
 const EVEN: f64 = 1.5;
 /// From this part of all load on a single key is the reason.
 const HOT_KEY: f64 = 0.2;
@@ -20,7 +20,8 @@ pub(crate) struct Advice {
     verdict: Verdict,
     /// Request units per second of such load at which a partition would first be throttled.
     first_throttled_at: Option<f64>,
-    /// What such load cannot go beyond with any number of partitions, for its hottest key.
+    /// The most request units per second of such load with any number of partitions, which the
+    /// hottest key limits.
     never_beyond: Option<f64>,
     words: String,
 }
@@ -35,7 +36,7 @@ enum Verdict {
 }
 
 impl Advice {
-    /// Looks at the load of the last seconds.
+    /// Judges the load of the last seconds.
     pub(crate) fn of(insight: &Insight) -> Self {
         let rates = || {
             insight
@@ -99,7 +100,8 @@ mod tests {
 
     use super::*;
 
-    /// A container whose partitions spend so much, and whose hottest key has this share.
+    /// A container whose partitions spend these request units, and whose hottest key has this
+    /// share.
     fn insight(rates: &[f64], share: f64) -> Insight {
         let partition = |(number, rate): (u32, &f64)| PartitionInsight {
             statistics: PartitionStatistics {

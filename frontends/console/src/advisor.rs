@@ -1,4 +1,4 @@
-//! `POST …/advice`: what a container's partition key does with its items, and what others would do.
+//! `POST …/advice`: compares a container's partition key with other candidates on its items.
 
 use hyper::{Method, StatusCode};
 use tessera_advisor::{Question, Refusal, of_container};

@@ -1,4 +1,4 @@
-//! The page for people: three files that are part of the program.
+//! The page for browsers: three files that are compiled into the program.
 
 use hyper::Method;
 

@@ -1,4 +1,4 @@
-//! `GET /api/containers` and one of them: what is stored where, and how hot it is, as JSON.
+//! `GET /api/containers` and one of them: sizes and load as JSON.
 
 use hyper::{Method, StatusCode};
 use serde::Serialize;
@@ -27,14 +27,14 @@ pub(crate) const ROUTES: &[Route] = &[
     },
 ];
 
-/// What a page shows of a container: figures of all its partitions, and each of them.
+/// The JSON form of a container: totals, and each partition.
 #[derive(Serialize)]
 pub(crate) struct Shown {
     api: String,
     database: String,
     container: String,
     throughput: Option<ShownThroughput>,
-    /// What it spends of its database's throughput, if it has none of its own.
+    /// Its share of its database's throughput, if it has none of its own.
     shared: Option<ShownThroughput>,
     items: i64,
     bytes: i64,
@@ -119,7 +119,7 @@ async fn listed(console: &Console) -> Result<Vec<Shown>, Error> {
         insight.hot_keys.clear();
         match console.store.warnings(&insight).await {
             Ok(warnings) => listed.push(Shown::of(insight, Vec::new(), warnings)),
-            // It went away meanwhile.
+            // It was dropped meanwhile.
             Err(Error::NotFound(_)) => {}
             Err(error) => return Err(error),
         }
@@ -158,7 +158,7 @@ pub(crate) fn name(call: &Call<'_>) -> Result<ContainerName, Reply> {
     Ok(ContainerName::new(api, database, container))
 }
 
-/// All containers there are. One that goes away meanwhile is left out.
+/// All containers. One that is dropped meanwhile is left out.
 pub(crate) async fn insights(console: &Console) -> Result<Vec<Insight>, Error> {
     let mut insights = Vec::new();
     for name in console.store.all_containers().await? {

@@ -1,4 +1,4 @@
-//! `GET /api/databases` and the throughput of one: what its containers share.
+//! `GET /api/databases` and the throughput of one, which its containers share.
 
 use std::collections::BTreeMap;
 
@@ -33,7 +33,7 @@ struct Shown {
     api: String,
     database: String,
     containers: usize,
-    /// What its containers share that have none of their own.
+    /// The throughput shared by its containers without their own.
     throughput: Option<ShownThroughput>,
 }
 

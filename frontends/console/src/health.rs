@@ -1,4 +1,4 @@
-//! `GET /health`: whether the server can serve, and what listens where.
+//! `GET /health`: whether the server can serve, and its listeners.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;

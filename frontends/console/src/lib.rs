@@ -1,7 +1,7 @@
-//! The console: HTTP for people and for monitors.
+//! The console: HTTP for browsers and monitors.
 //!
 //! [`Console::serve`] runs HTTP/1.1 on one connection; `routes` finds the page; a page takes values
-//! and returns a [`reply::Reply`]. Silent and slow clients are the server's matter, through the
+//! and returns a [`reply::Reply`]. The server handles silent and slow clients, through the
 //! connection's `Activity`; hyper's own header timer would also end idle connections, so it stays
 //! off.
 
@@ -39,23 +39,23 @@ use tessera_frontend::{About, Activity, Connection, FrontEnd, LoginGate, Wanted,
 use tokio::sync::Semaphore;
 use tracing::{Instrument, debug, info_span};
 
-/// Head and read-ahead of one request. Nothing the console reads is larger.
+/// Head and read-ahead of one request.
 const MAX_BUFFER_BYTES: usize = 16 * 1024;
-/// The most that a body may have.
+/// The largest body.
 const MAX_BODY_BYTES: usize = 4 * 1024;
-/// For how long a request may compute. Advice on a large container reads all of it.
+/// How long a request may compute. Advice on a large container reads all of it.
 const TIMEOUT: Duration = Duration::from_secs(600);
 
 /// The console front end.
 pub struct Console {
     store: Store,
     about: About,
-    /// What other machines must know.
+    /// The admin key.
     admin_key: Option<String>,
     surveys: Semaphore,
 }
 
-/// What every request of a connection shares.
+/// State that the requests of a connection share.
 struct Peer {
     activity: Activity,
     gate: LoginGate,
@@ -64,7 +64,7 @@ struct Peer {
 }
 
 impl Console {
-    /// A console over `store`, showing `about`. Without an admin key it is for this machine alone.
+    /// A console over `store`, showing `about`. Without an admin key it serves this machine only.
     pub fn new(store: Store, about: About, admin_key: Option<String>) -> Self {
         Self {
             store,
@@ -120,7 +120,7 @@ impl Console {
     }
 }
 
-/// The host that a request names. One in the address counts more than the header.
+/// The host that a request names. A host in the address precedes the header.
 fn host(head: &hyper::http::request::Parts) -> Option<&str> {
     let in_address = head
         .uri

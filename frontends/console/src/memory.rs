@@ -1,4 +1,4 @@
-//! `GET /api/memory`: who has how much of the server's memory, as JSON; `metrics` tells the same.
+//! `GET /api/memory`: the server's memory by owner, as JSON; `metrics` has the same figures.
 
 use std::fmt::Write as _;
 
@@ -19,14 +19,14 @@ pub(crate) const ROUTES: &[Route] = &[Route {
 /// The memory of the server.
 #[derive(Serialize)]
 struct Shown {
-    /// What requests share.
+    /// The budget of requests.
     limit: usize,
     used: usize,
     peak: usize,
-    /// What the engine may take for caches and buffers, and takes.
+    /// Limit and use of the engine's caches and buffers.
     engine_limit: usize,
     engine_used: Option<usize>,
-    /// What the process takes, as the system sees it.
+    /// Resident memory of the process.
     resident: Option<usize>,
     owners: Vec<ShownOwner>,
 }
@@ -66,7 +66,7 @@ impl ShownOwner {
     }
 }
 
-/// Resident memory of this process; none where the system does not tell.
+/// Resident memory of this process; none where the system does not report it.
 fn resident() -> Option<usize> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
     let line = status

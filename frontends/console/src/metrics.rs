@@ -19,7 +19,7 @@ pub(crate) const ROUTES: &[Route] = &[Route {
     run: |call| Box::pin(metrics(call)),
 }];
 
-/// What there is to tell of one container.
+/// The figures of one container.
 struct Told {
     insight: Insight,
     large_keys: Vec<LargeKey>,
@@ -34,7 +34,7 @@ struct Metric {
     samples: fn(&Told) -> Vec<Sample>,
 }
 
-/// A value, and what it is of.
+/// A value with its labels.
 struct Sample {
     labels: Vec<(&'static str, String)>,
     value: f64,
@@ -192,7 +192,7 @@ async fn told(console: &Console) -> Result<Vec<Told>, Error> {
                 large_keys,
                 insight,
             }),
-            // It went away meanwhile.
+            // It was dropped meanwhile.
             Err(Error::NotFound(_)) => {}
             Err(error) => return Err(error),
         }

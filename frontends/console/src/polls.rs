@@ -1,5 +1,5 @@
-//! `GET /api/polls`: for how long one task kept a thread of the server from all others. Longer than
-//! some milliseconds means that a request computes where it should not.
+//! `GET /api/polls`: the longest time for which one poll of a task occupied a worker thread. More
+//! than some milliseconds means that a request computes on a worker.
 
 use std::fmt::Write as _;
 
@@ -18,7 +18,7 @@ pub(crate) const ROUTES: &[Route] = &[Route {
     run: |_| Box::pin(async { Reply::json(StatusCode::OK, &Shown::now()) }),
 }];
 
-/// What the page shows.
+/// The JSON form.
 #[derive(Serialize)]
 struct Shown {
     /// How many polls took longer than `long_ms` since the server started.

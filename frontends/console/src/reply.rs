@@ -1,4 +1,4 @@
-//! What a page answers: a status and a text, not yet HTTP.
+//! The answer of a page: a status and a text, not yet HTTP.
 
 use http_body_util::Full;
 use hyper::body::Bytes;
@@ -11,7 +11,7 @@ use serde::Serialize;
 use tessera_frontend::RequestId;
 
 const JSON: &str = "application/json";
-/// Everything comes from here, and nobody frames it.
+/// All resources are the server's own, and no page may frame it.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; \
                       connect-src 'self'; img-src 'self' data:; base-uri 'none'; \
                       form-action 'none'; frame-ancestors 'none'";
@@ -35,7 +35,7 @@ impl Reply {
     pub(crate) fn json(status: StatusCode, value: &impl Serialize) -> Self {
         let (status, body) = match serde_json::to_vec(value) {
             Ok(mut body) => {
-                // So that a shell prompt does not end up behind the answer.
+                // So that a shell prompt begins on a line of its own.
                 body.push(b'\n');
                 (status, body)
             }

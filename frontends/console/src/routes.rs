@@ -12,12 +12,12 @@ use crate::{
     polls,
 };
 
-/// One page, or one thing that can be done.
+/// One page or action.
 pub(crate) struct Route {
     pub(crate) method: Method,
-    /// Parts in braces stand for whatever is there.
+    /// Parts in braces match any text.
     pub(crate) path: &'static str,
-    /// Whether anybody may have it, wherever they are.
+    /// Whether it is available without the admin key, also to other machines.
     pub(crate) is_public: bool,
     pub(crate) run: for<'a> fn(&'a Call<'a>) -> BoxFuture<'a, Reply>,
 }
@@ -28,17 +28,17 @@ pub(crate) struct Call<'a> {
     pub(crate) method: &'a Method,
     pub(crate) path: &'a str,
     pub(crate) headers: &'a HeaderMap,
-    /// What the client calls this server.
+    /// The host name that the client used.
     pub(crate) host: Option<&'a str>,
     pub(crate) body: &'a [u8],
     /// Whether the request comes from this machine.
     pub(crate) is_local: bool,
     pub(crate) gate: &'a LoginGate,
-    /// What stands for the parts in braces, decoded.
+    /// The values of the parts in braces, decoded.
     pub(crate) parts: Vec<String>,
 }
 
-/// Every page there is.
+/// All pages.
 const ROUTES: &[&[Route]] = &[
     assets::ROUTES,
     health::ROUTES,
@@ -97,7 +97,7 @@ fn no_such_page() -> Reply {
     Reply::error(StatusCode::NOT_FOUND, &message)
 }
 
-/// What stands for the parts in braces of `pattern`, if the path is like it.
+/// The values of the parts in braces of `pattern`, if the path matches it.
 fn matched(pattern: &str, path: &str) -> Option<Vec<String>> {
     let (mut expected, mut given) = (pattern.split('/'), path.split('/'));
     let mut parts = Vec::new();

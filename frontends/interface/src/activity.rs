@@ -1,30 +1,31 @@
-//! What a connection is doing right now, which decides how long its peer may stay silent.
+//! The state of a connection, which decides how long its peer may stay silent.
 //!
 //! Only a front end knows where a request ends, only the server may close a stalled connection.
-//! They meet here: the stream reports bytes, the front end reports requests, and
-//! [`Activity::deadline`] says when the server should give up. Without any word from the front end
-//! a plain request-reply protocol is already right: bytes begin a request, a reply ends it. A front
-//! end that keeps reading while requests run (HTTP, CQL) must hold a [`Request`] for each of them.
+//! This type connects both: the stream reports bytes, the front end reports requests, and
+//! [`Activity::deadline`] says when the server should close the connection. A plain request-reply
+//! protocol needs no reports of the front end: bytes begin a request, a reply ends it. A front end
+//! that keeps reading while requests run (HTTP, CQL) must hold a [`Request`] for each of them.
 
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// A request that keeps coming at this pace is slow, not stalled, and so is a reply that is taken
-/// at it. One byte at a time is stalled.
+/// A request or reply that is transferred at this pace is slow, not stalled. One byte at a time is
+/// stalled.
 pub const MIN_BYTES_PER_SECOND: u64 = 32 * 1024;
 
 /// No request may take longer to arrive, whatever its pace: it holds memory meanwhile.
 const LONGEST_ARRIVAL: Duration = Duration::from_secs(600);
 
-/// From this size on it is noted when bytes came: before, they have earned hardly any time.
+/// From this size on the times of bytes are recorded: before, they extend the deadline by next to
+/// nothing.
 const WORTH_NOTING: u64 = 64 * 1024;
 
 /// How long a peer may stay silent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Timeouts {
-    /// Between requests. None: for ever.
+    /// Between requests. None: without limit.
     pub idle: Option<Duration>,
     /// Inside a request, inside a reply, and before the first request.
     pub stalled: Duration,
@@ -41,7 +42,7 @@ pub struct Activity {
 #[derive(Debug)]
 struct Shared {
     state: Mutex<State>,
-    /// Whether the peer has said who it is.
+    /// Whether the peer is authenticated.
     identified: AtomicBool,
 }
 
@@ -85,30 +86,30 @@ impl Activity {
         }
     }
 
-    /// Notes that the peer has said who it is, and proved it.
+    /// Records that the peer is authenticated.
     pub fn identify(&self) {
         self.shared.identified.store(true, Ordering::Relaxed);
     }
 
-    /// Whether the peer has said who it is.
+    /// Whether the peer is authenticated.
     pub fn is_identified(&self) -> bool {
         self.shared.identified.load(Ordering::Relaxed)
     }
 
-    /// For the server: since when nothing happens here. None while requests run, and within one.
+    /// For the server: since when the connection is idle. None while requests run, and within one.
     pub fn idle_since(&self) -> Option<Instant> {
         let state = self.lock();
         let is_idle = state.running == 0
             && match state.waiting {
                 Waiting::ForRequest => true,
-                // One that has not said anything yet.
+                // A connection without a request so far.
                 Waiting::ForRestOfRequest => state.bytes == 0,
             };
         is_idle.then_some(state.since)
     }
 
-    /// Notes that a whole request has arrived. Until the returned value is dropped the peer owes
-    /// nothing.
+    /// Records that a whole request has arrived. Until the returned value is dropped the peer may
+    /// stay silent.
     pub fn begin(&self) -> Request {
         let mut state = self.lock();
         state.running += 1;
@@ -143,8 +144,7 @@ impl Activity {
         self.lock().wait(Waiting::ForRequest);
     }
 
-    /// For the server's stream: when a read that waits now has waited too long. None while requests
-    /// run.
+    /// For the server's stream: the deadline of a read that waits now. None while requests run.
     pub fn deadline(&self) -> Option<Instant> {
         let state = self.lock();
         if state.running > 0 {
@@ -159,7 +159,7 @@ impl Activity {
                     .saturating_add(earned)
                     .min(LONGEST_ARRIVAL.max(stalled));
                 let by_pace = state.since.checked_add(patience);
-                // What came before earns no longer silence now.
+                // Earlier bytes do not extend the deadline any more.
                 let by_silence = state.last.and_then(|last| last.checked_add(stalled));
                 by_pace.into_iter().chain(by_silence).min()
             }
@@ -284,13 +284,13 @@ mod tests {
         check(&activity, STALLED);
         activity.received(320 * 1024);
         check(&activity, STALLED);
-        // Ten seconds ago the same would have bought the time until now.
+        // Ten seconds ago the same would have extended the deadline until now.
         let long_ago = Instant::now().checked_sub(STALLED + Duration::from_secs(5));
         activity.lock().since = long_ago.unwrap();
         check(&activity, Duration::from_secs(5));
     }
 
-    /// However much came before: 47 MB bought 98 minutes of silence once.
+    /// However much came before: 47 MB once extended it by 98 minutes.
     #[test]
     fn silence_after_much_is_as_short_as_any_and_no_request_takes_for_ever() {
         for megabytes in [1, 2, 5, 10, 16, 20, 30, 40, 47, 48, 500] {

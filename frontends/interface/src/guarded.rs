@@ -1,4 +1,4 @@
-//! Panics: one costs one answer, not the connection and its other requests.
+//! Panics: one fails one request, not the connection and its other requests.
 
 use std::future::poll_fn;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -7,8 +7,8 @@ use std::task::Poll;
 
 /// Runs `request`; none if it panics. The panic hook has then logged where.
 ///
-/// What a request leaves half done is in its transaction, which ends with it. It is borrowed,
-/// because requests are large and would be copied.
+/// Unfinished changes of the request are in its transaction, which ends with it. The request is
+/// borrowed, because requests are large and would be copied.
 pub async fn guarded<F: Future + ?Sized>(mut request: Pin<&mut F>) -> Option<F::Output> {
     poll_fn(|context| {
         let polled = catch_unwind(AssertUnwindSafe(|| request.as_mut().poll(context)));

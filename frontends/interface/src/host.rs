@@ -1,15 +1,15 @@
-//! The names by which a client may know this machine.
+//! The host names of this machine.
 //!
-//! A browser on this machine can be sent here by any web site, also under a name that leads here
-//! only for it (DNS rebinding). Such a request names another host.
+//! Any web site can make a browser on this machine send requests here, also under a name of its own
+//! that resolves to this machine (DNS rebinding). Such a request names another host.
 
 use std::net::IpAddr;
 
 /// Whether `host`, the value of a Host header, can only mean this machine: `localhost` or a name
 /// below it, or a loopback address.
 pub fn names_this_machine(host: &str) -> bool {
-    // Every request of an account that everybody knows comes here, with a few bytes: a plain loop
-    // is done before a search made for long texts has begun.
+    // Called for every request of the public account, with a few bytes: a plain loop is faster than
+    // a search made for long texts.
     let mut bytes = host.bytes();
     let port = bytes.rposition(|byte| byte == b':');
     let name = match port.and_then(|at| Some((host.get(..at)?, host.get(at + 1..)?))) {

@@ -1,7 +1,8 @@
-//! What the server hands to a front end, and what it expects of one.
+//! The interface between the server and a front end.
 //!
-//! A front end is one protocol. The server accepts, limits, times out and decrypts; a front end
-//! gets a byte stream and speaks. It never opens a socket, and it knows no other front end.
+//! A front end implements one protocol. The server accepts, limits, times out and decrypts
+//! connections; a front end gets a byte stream. It never opens a socket, and it depends on no other
+//! front end.
 
 mod activity;
 mod guarded;
@@ -30,9 +31,9 @@ pub use wanted::{Gone, Wanted};
 /// One protocol, as the server sees it. Adding a front end is its crate and one row in the server's
 /// table.
 pub trait FrontEnd: Send + Sync + 'static {
-    /// Speaks the protocol on one connection until either side ends it or `connection.shutdown`
-    /// asks to finish what runs and close. Returning ends the connection; a panic costs this
-    /// connection only.
+    /// Serves one connection until either side ends it or `connection.shutdown` asks it to finish
+    /// the running requests and close. Returning ends the connection; a panic ends this connection
+    /// only.
     fn serve(&self, connection: Connection) -> Pin<Box<dyn Future<Output = ()> + Send + '_>>;
 }
 
@@ -45,23 +46,23 @@ impl<T: AsyncRead + AsyncWrite + Send + Unpin> Stream for T {}
 pub struct Connection {
     /// The bytes. A stalled or idle peer makes reads and writes fail with `TimedOut`.
     pub stream: Box<dyn Stream>,
-    /// Where the front end says that a request runs, so that its peer is not taken for stalled.
+    /// Where the front end reports running requests, so that the peer does not count as stalled.
     pub activity: Activity,
-    /// Where the front end says who logs in, and whether that was right.
+    /// Where the front end reports logins and their outcome.
     pub gate: LoginGate,
-    /// Who is at the other end.
+    /// The address of the peer.
     pub peer: SocketAddr,
     /// Number of this connection in this process, for logs.
     pub id: u64,
     /// Whether the bytes travel under TLS.
     pub tls: bool,
-    /// Everything that listens in this process, for clients that came to the wrong port.
+    /// All listeners of this process, for clients at the wrong port.
     pub listeners: Arc<[Listener]>,
-    /// Tells when to finish the current request and close.
+    /// Signals when to finish the current request and close.
     pub shutdown: Shutdown,
 }
 
-/// Tells a connection to end: the server is stopping, or needs its place for another one.
+/// Asks a connection to end: the server is stopping, or needs its place for another one.
 #[derive(Clone, Debug)]
 pub struct Shutdown(watch::Receiver<bool>);
 
@@ -76,14 +77,14 @@ impl Shutdown {
         *self.0.borrow()
     }
 
-    /// Waits until it is to end. A vanished server counts as stopping.
+    /// Waits until the connection must end. A vanished server counts as stopping.
     pub async fn requested(&mut self) {
         // An error means that the sender is gone, which is a shutdown too.
         let _sender_gone = self.0.wait_for(|stop| *stop).await.is_err();
     }
 }
 
-/// What the server says about itself, for front ends that show it.
+/// Information about the server, for front ends that show it.
 #[derive(Clone, Debug)]
 pub struct About {
     /// The server's version.
@@ -92,7 +93,7 @@ pub struct About {
     pub engine: &'static str,
     /// When the process started.
     pub started: Instant,
-    /// Everything that listens.
+    /// All listeners.
     pub listeners: Vec<Listener>,
 }
 

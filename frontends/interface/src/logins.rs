@@ -1,14 +1,15 @@
-//! Failed logins: counted, logged, and the more there are, the later the next one is answered.
+//! Failed logins are counted, logged, and delay further attempts.
 //!
-//! Counted for each address and for each name, of each protocol apart. Some are free; then each
-//! doubles the wait of the next, up to a bound, and a minute without any forgets them. Where many
-//! already wait at one address, more are refused without a look, so that many connections guess
-//! hardly faster than one. A name is never refused, and its wait is short: whoever guesses at it
-//! from elsewhere delays its owner by that and no more. A success forgives what the same name
-//! failed from the same address, and not what others did there; but for a while that name no longer
-//! waits there for what others do, such as a program with an old password.
+//! They are counted by address and by name, separately for each protocol. The first ones cause no
+//! delay; then each doubles the delay of the next, up to a bound, and a minute without failures
+//! resets the count. If many logins already wait at one address, further ones are refused without a
+//! check, so that many connections guess hardly faster than one. A name is never refused, and its
+//! delay is short: guesses from elsewhere delay its owner by that and no more. A success resets the
+//! failures of the same name from the same address, but not those of other names there; for a while
+//! that name is no longer delayed by failures of others at the address, such as a program with an
+//! old password.
 //!
-//! Waiting is a timer: no thread waits, and no lock is held.
+//! Delays are timers: no thread blocks, and no lock is held.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher as _, RandomState};
@@ -21,32 +22,32 @@ use tracing::warn;
 
 use crate::Activity;
 
-/// Failures are forgotten when there was none for so long.
+/// Failures are reset after this time without one.
 const MEMORY: Duration = Duration::from_secs(60);
 /// The first wait.
 const FIRST_WAIT: Duration = Duration::from_millis(100);
-/// The longest wait on account of a name.
+/// The longest delay because of a name.
 const LONGEST_FOR_NAME: Duration = Duration::from_secs(2);
-/// So many logins of one address may wait at once.
+/// The most logins of one address that may wait at once.
 const MAX_WAITING: u32 = 16;
-/// So many addresses and names are remembered.
+/// The most addresses and names that are remembered.
 const MAX_TRACKED: usize = 30_000;
-/// So many failures are logged in [`MEMORY`], one by one; the rest as a number.
+/// The most failures that are logged one by one in [`MEMORY`]; the rest is logged as a number.
 const MAX_LOGGED: u32 = 20;
-/// More of a name than this is not logged.
+/// The most characters of a name that are logged.
 const MAX_NAME_CHARACTERS: usize = 64;
 
-/// What is guessed at.
+/// The kind of secret.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Guessing {
-    /// A password that a person has chosen.
+    /// A password, which may be weak.
     Password,
-    /// A key that nobody can guess: only the noise is to be bounded.
+    /// A key that cannot be guessed: only the log is to be bounded.
     Key,
 }
 
 impl Guessing {
-    /// How many failures are free.
+    /// The number of failures without a delay.
     fn free(self) -> u32 {
         match self {
             Self::Password => 10,
@@ -61,7 +62,7 @@ impl Guessing {
         }
     }
 
-    /// The wait of a login before which there were so many failures.
+    /// The delay of a login after this many failures.
     fn wait_after(self, failures: u32) -> Duration {
         let Some(doublings) = failures.checked_sub(self.free()) else {
             return Duration::ZERO;
@@ -75,7 +76,7 @@ impl Guessing {
 #[derive(Debug, Default)]
 pub struct Logins {
     table: Mutex<Table>,
-    /// How many are remembered, so that nobody needs the lock while there are none.
+    /// The number of records, so that the lock is not needed while there are none.
     tracked: AtomicUsize,
 }
 
@@ -90,13 +91,14 @@ struct Table {
 struct Entry {
     failures: u32,
     waiting: u32,
-    /// Of a name at an address: it logged in there while others failed.
+    /// For a name at an address: it logged in there while others failed.
     trusted: bool,
     last: Instant,
 }
 
 impl Entry {
-    /// How many logins count against the next one. Those under way do only where too many failed.
+    /// The number of logins that count against the next one. Those in progress count only where too
+    /// many failed.
     fn ahead(self, guessing: Guessing) -> u32 {
         if self.failures < guessing.free() {
             return self.failures;
@@ -116,7 +118,7 @@ struct Log {
     missed: u64,
 }
 
-/// What is counted of one login.
+/// The counters of one login.
 #[derive(Clone, Copy, Debug)]
 struct Keys {
     address: u64,
@@ -166,7 +168,7 @@ impl Table {
         self.entries.insert(key, entry);
     }
 
-    /// Forgets what is over, and, if that is not enough, the older half.
+    /// Removes expired records, and, if that is not enough, the older half.
     fn make_room(&mut self) {
         let now = Instant::now();
         let lasts = |entry: &Entry| entry.waiting > 0 || now.duration_since(entry.last) < MEMORY;
@@ -205,7 +207,7 @@ impl Log {
     }
 }
 
-/// Where an address belongs to: whoever has one of IPv6 has 2^64 of them.
+/// The network of an address: with IPv6, a client usually has 2^64 addresses.
 fn network(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V4(address) => IpAddr::V4(address),
@@ -216,7 +218,7 @@ fn network(address: IpAddr) -> IpAddr {
     }
 }
 
-/// Where the front end of one connection says who logs in, and how that ended.
+/// Where the front end of one connection reports logins and their outcome.
 #[derive(Clone, Debug)]
 pub struct LoginGate {
     logins: Arc<Logins>,
@@ -242,7 +244,7 @@ impl LoginGate {
     }
 
     /// Waits until `name` may try to log in. None if too many wait already: then the credentials
-    /// are refused without being looked at.
+    /// are refused without a check.
     pub async fn admit(&self, guessing: Guessing, name: &str) -> Option<Attempt<'_>> {
         let (attempt, wait) = self.enter(guessing, name)?;
         if !wait.is_zero() {
@@ -251,7 +253,7 @@ impl LoginGate {
         Some(attempt)
     }
 
-    /// A login, and how long it has to wait before it may be tried.
+    /// A login and its delay.
     fn enter(&self, guessing: Guessing, name: &str) -> Option<(Attempt<'_>, Duration)> {
         let mut table = self.logins.lock();
         let keys = table.keys(self, name);
@@ -278,14 +280,14 @@ impl LoginGate {
         Some((attempt, wait))
     }
 
-    /// Notes that credentials which are cheap to check were wrong, and waits before it is said.
+    /// Records that credentials which are cheap to check were wrong, and waits before the answer.
     pub async fn refused(&self, guessing: Guessing, name: &str) {
         if let Some(attempt) = self.admit(guessing, name).await {
             attempt.failed();
         }
     }
 
-    /// Notes that credentials were right.
+    /// Records that credentials were right.
     pub fn accepted(&self, guessing: Guessing, name: &str) {
         self.activity.identify();
         if self.logins.tracked.load(Ordering::Relaxed) == 0 {
@@ -319,8 +321,8 @@ impl Logins {
     }
 }
 
-/// A login that may be tried. One that is dropped without a word, such as one whose client went
-/// away, counts for nothing.
+/// A login attempt. One that is dropped without an outcome, as when the client disconnects, does
+/// not count.
 #[derive(Debug)]
 pub struct Attempt<'a> {
     gate: &'a LoginGate,

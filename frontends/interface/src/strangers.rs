@@ -1,9 +1,9 @@
-//! Clients that came to the wrong port: HTTP where none is spoken, and Cosmos DB's NoSQL API, which
-//! is not offered anywhere. They are told what is offered where.
+//! Clients at the wrong port: HTTP on a port without it, and Cosmos DB's NoSQL API, which is not
+//! supported. The answer lists the APIs and their addresses.
 
 use crate::Listener;
 
-/// How requests of HTTP begin.
+/// The beginnings of HTTP requests.
 const METHODS: [&[u8]; 8] = [
     b"GET ",
     b"HEAD ",
@@ -15,8 +15,8 @@ const METHODS: [&[u8]; 8] = [
     b"CONNECT ",
 ];
 
-/// How a request of the NoSQL API says who sends it, `type=master&ver=1.0&sig=…`, as it stands in
-/// the header `authorization`: encoded as in a URL. No other API signs like this.
+/// The beginning of the header `authorization` of the NoSQL API, `type=master&ver=1.0&sig=…`,
+/// URL-encoded. No other API signs like this.
 const SIGNATURES: [&[u8]; 2] = [b"type%3d", b"type="];
 
 /// Whether the first bytes of a connection are a request of HTTP.
@@ -35,13 +35,13 @@ pub fn speaks_nosql(authorization: Option<&[u8]>) -> bool {
     })
 }
 
-/// What a client of the NoSQL API is answered with status 400, in the shape that its SDKs show.
+/// The answer to a client of the NoSQL API, with status 400, in the form that its SDKs show.
 pub fn nosql_refusal(listeners: &[Listener]) -> String {
     refusal("", listeners)
 }
 
-/// The whole answer to HTTP on a port of `protocol`. The words are MongoDB's, which people search
-/// for; the status and the shape are such that SDKs of the NoSQL API show them.
+/// The whole answer to HTTP on a port of `protocol`. The words are MongoDB's, which users search
+/// for; SDKs of the NoSQL API show this status and form.
 pub fn http_refusal(protocol: &str, listeners: &[Listener]) -> Vec<u8> {
     let about = format!(
         "It looks like you are trying to access {protocol} over HTTP on the native driver port. "
@@ -55,7 +55,7 @@ pub fn http_refusal(protocol: &str, listeners: &[Listener]) -> Vec<u8> {
     (head + &body).into_bytes()
 }
 
-/// Names of front ends and addresses have nothing in them that JSON would have to escape.
+/// Names of front ends and addresses need no escapes in JSON.
 fn refusal(about: &str, listeners: &[Listener]) -> String {
     let offers = listeners.iter().map(|listener| {
         let tls = if listener.tls { " (TLS)" } else { "" };

@@ -1,4 +1,4 @@
-//! A connection without a server, for the tests of front ends, and what their fuzzer calls.
+//! A connection without a server, for the tests of front ends, and the interface of their fuzzer.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
@@ -8,13 +8,13 @@ use tokio::sync::watch;
 
 use crate::{Activity, Connection, Listener, LoginGate, Shutdown, Stream, Timeouts};
 
-/// A decoder or parser as the fuzzer calls it: whatever the bytes are, it must not panic, and what
-/// it reads must be written and read again as the same.
+/// A decoder or parser for the fuzzer: it must not panic on any bytes, and what it accepts must
+/// survive being written and read again.
 #[derive(Clone, Copy, Debug)]
 pub struct Target {
     /// Its name, and that of its corpus.
     pub name: &'static str,
-    /// Reads an input and checks what came of it.
+    /// Reads an input and checks the result.
     pub run: fn(&[u8]),
 }
 
@@ -23,7 +23,7 @@ const TIMEOUTS: Timeouts = Timeouts {
     stalled: Duration::from_secs(10),
 };
 
-/// A gate at which nobody has failed yet.
+/// A gate without failed logins.
 pub fn gate() -> LoginGate {
     gate_of(Activity::new(1, TIMEOUTS))
 }

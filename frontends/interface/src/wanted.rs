@@ -7,18 +7,18 @@ use tessera_core::deadline::{Interruption, Watch};
 
 use crate::Shutdown;
 
-/// Tells the requests of a connection that the server stops, or needs the connection's place.
+/// Cancels the requests of a connection when the server stops or needs the connection's place.
 pub struct Wanted(pub Shutdown);
 
 impl Watch for Wanted {
     fn interruption(&self, is_long: bool) -> Option<Interruption> {
-        // What is soon done is not cut off.
+        // Requests that end soon are not cancelled.
         (is_long && self.0.is_requested()).then_some(Interruption::Shutdown)
     }
 }
 
-/// Tells the requests of a connection also that it is no longer there. Held by the connection;
-/// dropping it says so.
+/// Cancels the requests of a connection that is gone. Held by the connection, which drops it at its
+/// end.
 pub struct Gone(Arc<Watched>);
 
 struct Watched {
@@ -27,7 +27,7 @@ struct Watched {
 }
 
 impl Gone {
-    /// Of a connection that is there.
+    /// For an open connection.
     pub fn new(shutdown: Shutdown) -> Self {
         Self(Arc::new(Watched {
             wanted: Wanted(shutdown),

@@ -1,8 +1,8 @@
 //! Wakes the cursors that wait at the end of a capped collection.
 //!
-//! A document is noted where it is stored, inside a statement whose commit is still to come: a
-//! cursor that were woken then would find nothing and wait again. So waiting cursors are told when
-//! the command is done, by every command during which something was noted.
+//! A document is recorded when it is stored, inside a statement that is not committed yet: a cursor
+//! woken at that moment would find nothing and wait again. So every command that recorded a
+//! document wakes the waiting cursors at its end.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;

@@ -1,5 +1,5 @@
-//! The cluster's time, which replies carry and clients hand back: seconds and a count within the
-//! second. It never goes back, and every write moves it on.
+//! The cluster time, which replies carry and clients return: seconds and a count within the second.
+//! It never goes back, and every write advances it.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -1,4 +1,5 @@
-//! One row of the table of commands: what a command is called, who may run it, and where.
+//! One row of the table of commands: the name of a command, its privileges, and where it is
+//! allowed.
 
 use tessera_core::engine::BoxFuture;
 

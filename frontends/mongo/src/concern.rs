@@ -1,5 +1,5 @@
-//! Read and write concerns. One engine holds all data and answers every read with what was
-//! committed before, so each level that exists is met; what must be refused is refused here.
+//! Read and write concerns. One engine has all data and every read returns committed data, so each
+//! level is satisfied; invalid ones are refused here.
 
 use bson::spec::ElementType;
 use bson::{RawBsonRef, RawDocument, Timestamp};

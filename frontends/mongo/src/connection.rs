@@ -1,7 +1,7 @@
 //! One connection: packets in, packets out, one at a time.
 //!
-//! A packet is read into one buffer and answered with one write. Malformed bytes get an error where
-//! a reply is possible, and end this connection.
+//! A packet is read into one buffer and answered with one write. Malformed bytes get an error if a
+//! reply is possible, and end this connection.
 
 use std::pin::pin;
 use std::sync::Arc;

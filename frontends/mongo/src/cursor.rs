@@ -1,5 +1,5 @@
-//! Open cursors: what is left of a query between two batches, found by number, bounded and
-//! forgotten when nobody asks.
+//! Open cursors: the state of a query between two batches, found by number, bounded, and removed
+//! after a time without use.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};

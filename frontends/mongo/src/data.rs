@@ -1,4 +1,4 @@
-//! What the commands on data share: the store, decoded collections, open cursors and open
+//! State that the commands on data share: the store, decoded collections, open cursors and open
 //! transactions.
 
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};

@@ -1,5 +1,5 @@
-//! From a request to its reply: find the command, check what may be checked without knowing it, run
-//! it, and complete its answer.
+//! From a request to its reply: find the command, run the checks that all commands have, run it,
+//! and complete its reply.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;

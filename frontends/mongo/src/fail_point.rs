@@ -1,5 +1,5 @@
-//! `failCommand`: makes commands fail on purpose, for the tests of drivers. Only a server that was
-//! started for tests has it.
+//! `failCommand`: makes commands fail, for the tests of drivers. Available only with
+//! `enable-test-commands`.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};

@@ -1,5 +1,5 @@
-//! Why a command failed: the language's error with what only a reply can say (labels, further
-//! fields), and the one place where the core's errors become MongoDB's codes.
+//! The error of a command: the language's error with labels and further fields of the reply, and
+//! the one place where the core's errors become MongoDB's codes.
 
 use std::ops::{Deref, DerefMut};
 use std::time::Duration;

@@ -1,8 +1,8 @@
-//! Strict reading of commands: which fields a command has and of which types they may be, declared
-//! as a table; whatever else a client sends gets MongoDB's own error.
+//! Strict parsing of commands: the fields of a command and their types, declared as a table;
+//! anything else gets MongoDB's own error.
 //!
-//! As there, a null is a field that is not there, unless its type allows null or the field is said
-//! to refuse it.
+//! As in MongoDB, a null counts as a missing field, unless its type allows null or the field
+//! refuses it.
 
 use bson::spec::ElementType;
 use bson::{RawArray, RawBsonRef, RawDocument, Timestamp};

@@ -1,4 +1,4 @@
-//! What the fuzzer calls of this crate. Nothing of the server does.
+//! The interface of the fuzzer to this crate; unused by the server.
 
 use bson::{Document, RawDocument};
 use tessera_frontend::testing::Target;

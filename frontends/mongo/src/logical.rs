@@ -1,8 +1,8 @@
 //! Logical sessions: what clients name in `lsid`, apart from the connections they come over.
 //!
-//! A session begins when its number is first seen and ends when the client says so, when someone
-//! kills it, or half an hour after its last use. Its owner is part of its name: nobody can use the
-//! session of another.
+//! A session begins when its id is first used and ends on request of the client, when it is killed,
+//! or half an hour after its last use. Its owner is part of its key: users cannot use sessions of
+//! others.
 
 use std::fmt;
 use std::sync::OnceLock;

@@ -1,4 +1,4 @@
-//! What the core must know of documents: their keys in indexes, and where a resharding puts them.
+//! The model of documents for the core: their keys in indexes, and their placement by a resharding.
 
 use bson::{Bson, Document, RawBsonRef, RawDocument};
 use bytes::Bytes;

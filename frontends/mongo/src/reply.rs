@@ -1,5 +1,5 @@
-//! What a command answers: a document, or one that is encoded already. The dispatcher completes it
-//! with `ok` and the cluster's time; failures are made here as well.
+//! The reply to a command: a document, or an encoded one. The dispatcher completes it with `ok` and
+//! the cluster time; error replies are made here as well.
 
 use bson::{Bson, Document, RawDocumentBuf, doc};
 use tessera_mongo_language::error::Code;

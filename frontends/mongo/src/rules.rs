@@ -1,5 +1,5 @@
-//! Rules for every command: the stable API, read and write concerns, and how sessions and
-//! transactions may be named.
+//! Rules for every command: the stable API, read and write concerns, and the fields of sessions and
+//! transactions.
 
 use tessera_mongo_language::error::Code;
 

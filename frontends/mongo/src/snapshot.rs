@@ -1,10 +1,10 @@
 //! Snapshot reads outside of transactions: the snapshots that clients may still read, each under
 //! the cluster time at which it was taken.
 //!
-//! A read that names no time gets the moment of now, and its answer tells under which time it can
-//! be asked for again. A time that nobody was told can be read only if nothing was written since,
-//! because then it is now. A moment pins what the engine would forget, and on some engines a
-//! connection: so they are few, and kept for minutes.
+//! A read without `atClusterTime` reads the present, and its reply has the time under which the
+//! same snapshot can be read again. Other times can be read only if nothing was written since,
+//! because then they equal the present. A snapshot pins old versions in the engine, and on some
+//! engines a connection: so there are few, kept for minutes.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};

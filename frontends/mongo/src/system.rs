@@ -1,4 +1,5 @@
-//! Facts about the host and this process; what the operating system does not tell is left empty.
+//! Facts about the host and this process; those that the operating system does not provide are
+//! empty.
 
 use std::fs::read_to_string;
 

@@ -1,9 +1,9 @@
 //! Transactions of several statements: a transaction of the core that a session keeps between its
 //! commands. A statement outside of one runs in a transaction of its own.
 //!
-//! Any error of a statement ends the transaction that it belongs to: nothing of it is ever seen. A
-//! commit is recorded by the transaction itself beside its session's retryable writes, so that it
-//! can be asked for again: after a lost answer, after a restart, when the engine could not tell.
+//! Any error of a statement aborts its transaction. A commit is recorded by the transaction itself
+//! beside its session's retryable writes, so that `commitTransaction` can be retried: after a lost
+//! reply, after a restart, or if the engine lost the outcome.
 
 mod failures;
 mod reader;

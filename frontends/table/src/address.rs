@@ -1,4 +1,4 @@
-//! What a URL addresses: an account, and a resource in it.
+//! Parsing URLs: an account, and a resource in it.
 //!
 //! The account stands in the host (`account.localhost`) or first in the path (`/account/table`). A
 //! host that is an address or does not begin with a known account leaves it to the path.
@@ -8,7 +8,7 @@ use std::borrow::Cow;
 use crate::error::{Code, Result, ServiceError};
 use crate::head::Query;
 
-/// The endpoint from which a geo-redundant account is read has this behind the account's name.
+/// The suffix of the account's name at the secondary endpoint of a geo-redundant account.
 pub(crate) const SECONDARY: &str = "-secondary";
 
 /// Something in an account.
@@ -45,7 +45,7 @@ pub(crate) struct Address<'a> {
     pub(crate) resource: Resource,
 }
 
-/// Finds what `host` and the percent-encoded `path` address; `account` finds the one of this name.
+/// Parses `host` and the percent-encoded `path`; `account` looks an account up by name.
 pub(crate) fn locate<'a>(
     host: &str,
     path: &str,
@@ -92,8 +92,8 @@ fn unknown_account(name: &str) -> ServiceError {
     Code::ResourceNotFound.because(message)
 }
 
-/// Cuts a text at the first of this byte, which is ASCII and goes. The parts of addresses are so
-/// short that a plain loop finds it before a search made for long texts has begun.
+/// Splits a text at the first of this ASCII byte. The parts of addresses are so short that a plain
+/// loop is faster than a search made for long texts.
 fn cut(text: &str, at: u8) -> Option<(&str, &str)> {
     let position = text.bytes().position(|byte| byte == at)?;
     Some((text.get(..position)?, text.get(position + 1..)?))
@@ -106,7 +106,7 @@ fn decode(text: &str) -> Result<Cow<'_, str>> {
     };
     let mut decoded = Vec::with_capacity(text.len());
     decoded.extend_from_slice(plain.as_bytes());
-    // What stands behind a percent sign.
+    // The byte after a percent sign.
     let mut rest = encoded.as_bytes();
     loop {
         match rest {
@@ -220,13 +220,13 @@ fn bad_predicate(path: &str) -> ServiceError {
 struct Parameter<'a> {
     name: &'a str,
     value: &'a str,
-    /// Whether both stand for themselves.
+    /// Whether both are without escapes.
     is_plain: bool,
 }
 
 impl<'a> Parameter<'a> {
-    /// Takes the first parameter off a query. Each byte is looked at once: every request with a
-    /// signature has one to two hundred of them.
+    /// Takes the first parameter off a query, in one pass: every request with a signature has one
+    /// to two hundred bytes.
     fn take(rest: &mut &'a str) -> Self {
         let (mut end, mut equals, mut is_plain) = (rest.len(), None, true);
         for (position, byte) in rest.bytes().enumerate() {

@@ -1,5 +1,5 @@
-//! Changes of single entities: what a request asks for, checked, and how a transaction does it. A
-//! batch is several of these in one transaction.
+//! Changes of single entities: the checked request, and its execution in a transaction. A batch is
+//! several of these in one transaction.
 
 use std::sync::Arc;
 
@@ -25,23 +25,23 @@ pub(crate) struct Change {
     pub(crate) kind: Kind,
 }
 
-/// What shall be done.
+/// The kind of change.
 #[derive(Clone, Debug)]
 pub(crate) enum Kind {
     Insert(Properties),
-    /// With a condition, the entity must be there; without one, it is made if it is not.
+    /// With a condition, the entity must exist; without one, it is created if it does not.
     Update(Update, Properties, Option<Condition>),
     Delete(Condition),
 }
 
 type Properties = Arc<[(String, Value<'static>)]>;
 
-/// What `If-Match` asks of the stored entity.
+/// The condition in `If-Match`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Condition {
-    /// `*`: that it is there.
+    /// `*`: the entity exists.
     Exists,
-    /// That it is the one with this ETag; one that is none of ours fits nothing.
+    /// The entity has this ETag; an ETag of another form matches nothing.
     Unchanged(Option<DateTime>),
 }
 
@@ -79,7 +79,7 @@ pub(crate) fn read_body(format: Format, body: &[u8]) -> Result<Incoming> {
 }
 
 impl Change {
-    /// The insertion of what came in a request's body.
+    /// The insertion of the entity in a request's body.
     pub(crate) fn insert(table: String, incoming: Incoming, limits: &Limits) -> Result<Self> {
         let (Some(partition_key), Some(row_key)) = (incoming.partition_key, incoming.row_key)
         else {
@@ -129,7 +129,7 @@ impl Change {
         Ok(self)
     }
 
-    /// What authorization must allow.
+    /// The action that authorization must allow.
     pub(crate) fn action(&self) -> Action<'_> {
         let entity = EntityName::of(&self.entity);
         match &self.kind {
@@ -141,7 +141,7 @@ impl Change {
         }
     }
 
-    /// Does it. Answers the entity as it is now stored; none if it was deleted.
+    /// Executes the change. Returns the entity as stored; none if it was deleted.
     pub(crate) async fn apply(
         &self,
         transaction: &mut Transaction,
@@ -179,7 +179,7 @@ impl Change {
         Ok(Some(transaction.put(container, &entry, new).await?))
     }
 
-    /// The stored properties with the changed ones over them, which together may be too much.
+    /// The stored properties merged with the changed ones, which together may exceed a limit.
     fn merged(&self, stored: &Item, changes: &Properties, limits: &Limits) -> Result<Bytes> {
         let merged = entity::merge(&stored.body, changes).ok_or(Code::InternalError)?;
         let properties = Stored::new(&merged).ok_or(Code::InternalError)?;

@@ -1,4 +1,4 @@
-//! The headers that say where the next page begins, and the parameters that bring them back.
+//! The headers with the start of the next page, and the parameters that return them.
 //!
 //! They hold the last key of the page in the form that the service uses for its own: a version, a
 //! length and base64, opaque to clients.
@@ -9,7 +9,7 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use crate::error::{Code, Result};
 use crate::head::Head;
 
-/// Where a query of entities goes on: behind this entity.
+/// A query of entities continues behind this entity.
 pub(crate) fn read_keys(head: &Head<'_>) -> Result<Option<(String, String)>> {
     let Some(partition_key) = head.query.get("NextPartitionKey") else {
         return Ok(None);
@@ -18,7 +18,7 @@ pub(crate) fn read_keys(head: &Head<'_>) -> Result<Option<(String, String)>> {
     Ok(Some((decode(partition_key)?, decode(row_key)?)))
 }
 
-/// Where a query of tables goes on: behind this table.
+/// A query of tables continues behind this table.
 pub(crate) fn read_table(head: &Head<'_>) -> Result<Option<String>> {
     head.query.get("NextTableName").map(decode).transpose()
 }

@@ -1,8 +1,7 @@
-//! What the service answers when it refuses: one table of codes, each with its status and its
-//! words.
+//! The service's errors: one table of codes, each with its status and its message.
 //!
-//! The words are the service's own, to the letter, because clients compare them. What we know more
-//! about the case is kept apart as its detail, and stands behind them.
+//! The messages are exactly the service's, because clients compare them. Further information about
+//! the case is kept apart as the detail, and follows the message.
 //!
 //! Handlers return a [`ServiceError`]; `reply` writes it in the format that the client can read.
 
@@ -11,27 +10,27 @@ use std::fmt::Display;
 use hyper::StatusCode;
 use tessera_core::throughput::Charge;
 
-/// What handlers return.
+/// The result of handlers.
 pub(crate) type Result<T> = std::result::Result<T, ServiceError>;
 
-/// A refusal: a code of the service, and its words.
+/// A refusal: a code of the service, and its message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ServiceError {
     pub(crate) code: Code,
-    /// The service's words.
+    /// The service's message.
     pub(crate) message: String,
-    /// What is wrong in this case; empty if there is nothing to add.
+    /// The detail of this case; may be empty.
     pub(crate) detail: String,
     /// The operation of a batch that failed, counted from zero.
     pub(crate) operation: Option<usize>,
     /// For 429: when the next attempt may pass.
     pub(crate) retry_after_ms: Option<u64>,
-    /// What was spent before it was refused.
+    /// The charge before the refusal.
     pub(crate) charge: Charge,
 }
 
 impl ServiceError {
-    /// A refusal in other words that the service has for this code.
+    /// A refusal with another message that the service has for this code.
     pub(crate) fn new(code: Code, message: impl Into<String>) -> Self {
         Self {
             code,
@@ -43,14 +42,14 @@ impl ServiceError {
         }
     }
 
-    /// The same refusal with a sentence about this case.
+    /// The same refusal with a detail.
     #[must_use]
     pub(crate) fn with_detail(self, detail: impl Display) -> Self {
         let detail = detail.to_string();
         Self { detail, ..self }
     }
 
-    /// The same refusal after so much was spent.
+    /// The same refusal with this charge.
     #[must_use]
     pub(crate) fn costing(self, charge: Charge) -> Self {
         Self { charge, ..self }
@@ -84,7 +83,7 @@ macro_rules! codes {
         }
 
         impl Code {
-            /// Name, status and the service's usual words.
+            /// Name, status and the service's usual message.
             fn row(self) -> (&'static str, StatusCode, &'static str) {
                 match self {
                     $(Self::$code => (stringify!($code), StatusCode::$status, $message),)*
@@ -176,7 +175,7 @@ codes! {
 }
 
 impl Code {
-    /// A refusal in the service's usual words, and why.
+    /// A refusal with the service's usual message, and a detail.
     pub(crate) fn because(self, why: impl Display) -> ServiceError {
         ServiceError::from(self).with_detail(why)
     }

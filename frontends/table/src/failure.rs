@@ -1,5 +1,5 @@
-//! How a statement fails: by a refusal of the service, or by an error of the core, which becomes
-//! one here, in one place.
+//! The errors of statements: a refusal of the service, or an error of the core, which is converted
+//! to one here.
 
 use tessera_core::Error;
 use tessera_core::deadline::Interruption;

@@ -1,4 +1,4 @@
-//! What the fuzzer calls of this crate. Nothing of the server does.
+//! The interface of the fuzzer to this crate; unused by the server.
 
 use bytes::Bytes;
 use tessera_frontend::testing::Target;
@@ -78,13 +78,13 @@ fn atom(bytes: &[u8]) {
     }
 }
 
-/// What was read is stored and read again as the same.
+/// An entity that was read is stored and read back as the same.
 fn kept(incoming: &Incoming) {
     let encoded = encode(&incoming.properties);
     let stored = Stored::new(&encoded);
     let back = stored.into_iter().flat_map(Stored::iter);
     let back: Vec<_> = back.map(|(name, value)| (name.to_owned(), value)).collect();
-    // A NaN is not itself.
+    // A NaN is not equal to itself.
     assert_eq!(format!("{back:?}"), format!("{:?}", incoming.properties));
 }
 

@@ -1,5 +1,4 @@
-//! What a request says before its body, as plain values: the part that authorization and routing
-//! read.
+//! The head of a request as plain values: the part that authorization and routing read.
 
 use std::borrow::Cow;
 use std::net::IpAddr;
@@ -24,7 +23,7 @@ pub(crate) struct Head<'r> {
     pub(crate) account: &'r str,
     /// Whether the account stood in the path (`/account/table`) and not in the host.
     pub(crate) path_style: bool,
-    /// Whether the service that is played knows Atom.
+    /// Whether the emulated service supports Atom.
     pub(crate) speaks_atom: bool,
     pub(crate) tls: bool,
     pub(crate) peer: IpAddr,
@@ -51,7 +50,7 @@ impl Head<'_> {
         self.header(&HOST).unwrap_or_default()
     }
 
-    /// Where the answer comes from, as the client knows it.
+    /// The origin of the answer, as the client sees it.
     pub(crate) fn origin(&self) -> Origin<'_> {
         Origin {
             tls: self.tls,

@@ -34,27 +34,27 @@ use crate::tables::Mode;
 
 /// The largest body that a request may have.
 const MAX_BODY_BYTES: usize = 4 << 20;
-/// So much of a larger body is still taken off the wire, unkept: a client that is busy sending does
-/// not see an answer before it is done. Whoever sends even more is cut off.
+/// This much of a larger body is still read and discarded: a client does not read the answer before
+/// it has sent its request. A connection that sends even more is closed.
 const MAX_DISCARDED_BYTES: usize = 64 << 20;
-/// A body is there so many times: joined from its pieces, parsed, and as what is stored of it.
+/// The copies of a body in memory: joined from its pieces, parsed, and in stored form.
 const BODY_COPIES: usize = 4;
-/// So much of a body is part of what its connection is guaranteed.
+/// Bytes of a body that are covered by the memory guaranteed to its connection.
 const GUARANTEED: u32 = 32 << 10;
-/// How long a body waits for memory that others have, before it is refused.
+/// How long a body waits for memory before it is refused.
 const LONGEST_WAIT: Duration = Duration::from_secs(10);
 /// Head and read-ahead of one request: URLs with long filters and keys included.
 const MAX_BUFFER_BYTES: usize = 128 * 1024;
 /// The same for HTTP/2, which reads heads apart.
 const MAX_HEADER_BYTES: u32 = 128 * 1024;
-/// Requests that one HTTP/2 connection may have under way at once.
+/// Concurrent requests of one HTTP/2 connection.
 const MAX_STREAMS: u32 = 128;
-/// For how long a request may compute, as in Azure.
+/// How long a request may compute, as in Azure.
 const TIMEOUT: Duration = Duration::from_secs(30);
-/// What the tasks of this front end are called.
+/// The name of this front end's tasks.
 const TASKS: &str = "table";
 
-/// What every request of a connection shares.
+/// State that the requests of a connection share.
 struct Peer {
     service: Arc<Service>,
     activity: Activity,
@@ -109,7 +109,7 @@ pub(crate) async fn serve(service: Arc<Service>, connection: Connection) {
     }
 }
 
-/// Runs the streams of HTTP/2, each of which is a task of its own.
+/// Runs each stream of HTTP/2 as a task of its own.
 #[derive(Clone, Copy)]
 struct Streams;
 
@@ -142,7 +142,7 @@ impl Peer {
         let memory = self.service.store.memory();
         let room = keep.then_some((memory, &mut granted));
         let body = read_body(&head.headers, body, room).await;
-        // The request has arrived: from here on the client waits for us.
+        // The request has arrived: from here on the client waits.
         let running = self.activity.begin();
         let id = request_uuid(running.id());
         // At this level only: a span costs every request more than looking up its entity does.
@@ -168,7 +168,7 @@ impl Peer {
         reply.into_response()
     }
 
-    /// Tells a client of Cosmos DB's NoSQL API, which this is not, where it is.
+    /// The answer to a client of Cosmos DB's NoSQL API, which is not supported.
     fn refuse_nosql(&self) -> Response<Full<Bytes>> {
         let mut response = Response::new(Full::from(nosql_refusal(&self.listeners)));
         *response.status_mut() = StatusCode::BAD_REQUEST;
@@ -177,8 +177,8 @@ impl Peer {
         response
     }
 
-    /// What the request says, and what it is about. If that is nothing here, the head still says
-    /// how the client wants to be told.
+    /// The head of the request and the addressed resource. If there is no such resource, the head
+    /// still has the format for the refusal.
     fn head<'r>(
         &'r self,
         method: Method,
@@ -219,8 +219,8 @@ impl Peer {
     }
 }
 
-/// Reads a body within the limit. What is not to be kept is only taken off the wire, if the client
-/// is sending it anyway.
+/// Reads a body within the limit. A body that is not needed is read and discarded, if the client
+/// sends it anyway.
 async fn read_body(
     headers: &HeaderMap,
     mut body: Incoming,
@@ -231,7 +231,7 @@ async fn read_body(
         return Ok(Bytes::new());
     }
     let announced = usize::try_from(body.size_hint().lower()).unwrap_or(usize::MAX);
-    // Who waits for leave to send has not begun.
+    // A client that waits for 100 Continue has not begun to send.
     let bearable = if headers.contains_key(EXPECT) {
         MAX_BODY_BYTES
     } else {

@@ -1,8 +1,8 @@
 //! The Table front end: Azure Tables clients over HTTP.
 //!
 //! A request becomes a [`head::Head`] and a body; `address` finds the account and the resource,
-//! `operation` what is asked, `auth` whether it may be; a handler does it through the core and
-//! answers a [`reply::Reply`], which becomes HTTP again.
+//! `operation` the operation, `auth` checks the permission; a handler executes it through the core
+//! and returns a [`reply::Reply`], which becomes HTTP again.
 
 mod address;
 mod answer;
@@ -42,14 +42,14 @@ pub use tables::Mode;
 use auth::Authenticator;
 use handlers::Service;
 
-/// How the front end is set up.
+/// The options of the front end.
 #[derive(Clone)]
 pub struct TableConfig {
-    /// Which service is played.
+    /// The emulated service.
     pub mode: Mode,
-    /// Who has keys.
+    /// The accounts and their keys.
     pub accounts: Accounts,
-    /// Whose tokens are taken.
+    /// The issuer of bearer tokens.
     pub bearer: Option<Bearer>,
 }
 

@@ -1,4 +1,4 @@
-//! What the core must know of entities: where they lie, and the index that keeps them in order.
+//! The model of entities for the core: their placement, and the index that keeps them in order.
 
 use bytes::Bytes;
 use tessera_core::definition::{Definition, IndexDefinition, NewIndex};
@@ -29,7 +29,7 @@ pub(crate) fn indexes() -> Vec<NewIndex> {
 
 /// Where the entity with these keys lies. Both are UTF-8, whose bytes sort as code points do.
 pub(crate) fn locator(partition_key: &str, row_key: &str) -> Locator {
-    // Two parts of the same bytes: copies of the locator then share them.
+    // Two parts of one buffer, which copies of the locator share.
     let mut partition = Bytes::from([partition_key, row_key].concat());
     let row = partition.split_off(partition_key.len());
     Locator::murmur3(partition, row)
@@ -80,7 +80,7 @@ impl Model for TableModel {
     }
 }
 
-/// Tells the keys and the properties of an entity.
+/// Visits the keys and the properties of an entity.
 fn describe(item: &Item, visit: &mut dyn FnMut(&str, ScalarRef<'_>)) -> Result<()> {
     let entity = StoredEntity::of(item);
     let entity = entity.ok_or_else(|| Error::Corrupt("an entity cannot be read".into()))?;

@@ -1,4 +1,4 @@
-//! Which operation a request asks for: the table of verbs and resources.
+//! The operation of a request: the table of verbs and resources.
 
 use hyper::Method;
 
@@ -7,7 +7,7 @@ use crate::error::{Code, Result, ServiceError};
 use crate::head::Head;
 use crate::header_names;
 
-/// Everything that can be asked for.
+/// All operations.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Operation {
     GetServiceProperties,
@@ -27,17 +27,17 @@ pub(crate) enum Operation {
     Batch,
 }
 
-/// How an update treats the properties that it does not name.
+/// The treatment of properties that an update does not name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Update {
-    /// They go.
+    /// They are removed.
     Replace,
-    /// They stay.
+    /// They are kept.
     Merge,
 }
 
 impl Operation {
-    /// What it is called.
+    /// The operation's name.
     pub(crate) fn name(&self) -> &'static str {
         match self {
             Self::GetServiceProperties => "GetServiceProperties",
@@ -58,7 +58,7 @@ impl Operation {
         }
     }
 
-    /// The operation that `head` asks of `resource`.
+    /// The operation of `head` on `resource`.
     pub(crate) fn of(head: &Head<'_>, resource: Resource) -> Result<Self> {
         let verb = Verb::of(head)?;
         let comp = head.query.get("comp");
@@ -113,7 +113,7 @@ fn unknown_comp(comp: &str) -> ServiceError {
     Code::InvalidQueryParameterValue.because(why)
 }
 
-/// What is asked, whatever the method was on the wire.
+/// The method of the operation, which the one on the wire may wrap.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Verb {
     Get,
@@ -124,7 +124,7 @@ enum Verb {
 }
 
 impl Verb {
-    /// The method, or what `X-HTTP-Method` says behind a POST: some networks pass no other methods.
+    /// The method, or that in `X-HTTP-Method` of a POST: some networks pass no other methods.
     fn of(head: &Head<'_>) -> Result<Self> {
         let tunnelled = head.header(&header_names::METHOD);
         let name = match (tunnelled, head.method == Method::POST) {

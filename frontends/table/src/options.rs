@@ -1,4 +1,5 @@
-//! What a client asks of the answer: its format, its detail, and whether it wants one at all.
+//! The client's options for the answer: its format, its level of metadata, and whether it has a
+//! body.
 
 use hyper::header::{ACCEPT, CONTENT_TYPE, HeaderValue};
 
@@ -11,7 +12,7 @@ use crate::reply::ErrorForm;
 /// Atom was dropped from Table storage with this version of the protocol; Cosmos never had it.
 const FIRST_VERSION_WITHOUT_ATOM: &str = "2015-12-11";
 
-/// Refuses a version of the protocol that is none.
+/// Refuses an invalid version of the protocol.
 pub(crate) fn check_version(head: &Head<'_>) -> Result<()> {
     match head.header(&header_names::VERSION) {
         Some(version) if !is_version(version) => {
@@ -31,7 +32,7 @@ pub(crate) fn is_version(text: &str) -> bool {
         })
 }
 
-/// What clients write, so that it need not be taken apart for every request.
+/// The usual values, which need not be parsed for every request.
 const USUAL: &[(&str, Metadata)] = &[
     ("application/json;odata=nometadata", Metadata::None),
     ("application/json;odata=minimalmetadata", Metadata::Minimal),
@@ -46,7 +47,7 @@ pub(crate) enum Format {
 }
 
 impl Format {
-    /// The format that the answer shall have. `$format` counts more than `Accept`.
+    /// The format of the answer. `$format` precedes `Accept`.
     pub(crate) fn of_answer(head: &Head<'_>) -> Result<Self> {
         let asked = head.query.get("$format").or(head.header(&ACCEPT));
         let Some(asked) = asked else {
@@ -122,7 +123,7 @@ fn json_level(media_type: &str) -> Option<Metadata> {
     })
 }
 
-/// In which form a refusal is sent to this client, if its operation answers tables and entities.
+/// The form of refusals for this client, if its operation returns tables and entities.
 pub(crate) fn error_form(head: &Head<'_>) -> ErrorForm {
     match Format::of_answer(head) {
         Ok(Format::Atom) => ErrorForm::Atom,
@@ -138,7 +139,7 @@ pub(crate) enum Prefer {
 }
 
 impl Prefer {
-    /// What the request says, if it does.
+    /// The preference in the request, if any.
     pub(crate) fn of(head: &Head<'_>) -> Option<Self> {
         match head.header(&header_names::PREFER)? {
             "return-content" => Some(Self::ReturnContent),

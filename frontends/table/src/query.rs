@@ -2,8 +2,8 @@
 //! page is full.
 //!
 //! A page ends with the thousandth entity, with the bytes or the time that one answer may take, or
-//! with the data. It says where the next begins as the last key it looked at, so pages hang
-//! together whatever is written between them.
+//! with the data. The next page begins after the last key that was examined, so pages are
+//! consistent whatever is written between them.
 
 use std::ops::Bound;
 use std::sync::Arc;
@@ -30,37 +30,37 @@ use crate::stored_entity::StoredEntity;
 pub(crate) const MAX_ENTITIES: usize = 1_000;
 /// The most bytes of stored entities in one page.
 const MAX_BYTES: usize = 4 << 20;
-/// Entities are there so many times: as they are stored, in their answer, and as that grows.
+/// The copies of entities in memory: as stored, in the answer, and while that grows.
 const COPIES: usize = 3;
-/// What an entity takes beside its bytes.
+/// The memory of an entity beside its bytes.
 const ITEM_BYTES: usize = 256;
-/// So much of a page is part of what its connection is guaranteed.
+/// Bytes of a page that are covered by the memory guaranteed to its connection.
 const GUARANTEED: u32 = 64 << 10;
 /// How long the search for one page may take.
 const MAX_TIME: Duration = Duration::from_secs(5);
-/// Entities looked at between two looks at the clock.
+/// Entities examined between two checks of the clock.
 const STEP: usize = 1_000;
 
-/// What to look for.
+/// The query.
 pub(crate) struct EntityQuery {
     pub(crate) container: ContainerName,
     pub(crate) filter: Option<Expression>,
-    /// What must be read, in order; what is behind a continuation is all that is left here.
+    /// The pieces to read, in order, from the continuation on.
     pub(crate) pieces: Vec<Piece>,
     pub(crate) max_entities: usize,
     /// Whether the whole table is read in the order of the hash, as Cosmos does.
     pub(crate) unsorted: bool,
-    /// Where an unsorted reading goes on.
+    /// The continuation of an unsorted query.
     pub(crate) after: Option<Locator>,
 }
 
 /// One page of entities.
 pub(crate) struct EntityPage {
     pub(crate) items: Vec<Item>,
-    /// The last key looked at, if there may be more behind it.
+    /// The last key examined, if there may be more behind it.
     pub(crate) continuation: Option<Locator>,
     pub(crate) charge: Charge,
-    /// What they take, and what is made of them.
+    /// Their memory, and that of the answer.
     pub(crate) granted: Grant,
 }
 
@@ -115,9 +115,9 @@ struct Search<'a> {
     container: Arc<Container>,
     found: Vec<Item>,
     bytes: usize,
-    /// Entities looked at.
+    /// Entities examined.
     examined: usize,
-    /// The last key looked at.
+    /// The last key examined.
     last: Option<Locator>,
     granted: Grant,
     /// Whether there is no memory for more.
@@ -126,7 +126,7 @@ struct Search<'a> {
 }
 
 impl Search<'_> {
-    /// Reads one piece; answers whether it was read to its end.
+    /// Reads one piece; returns whether it was read to its end.
     async fn read_piece(&mut self, piece: &Piece) -> Result<bool> {
         match piece {
             Piece::Point {
@@ -223,7 +223,7 @@ impl Search<'_> {
         let missing = self.query.max_entities.saturating_sub(self.found.len());
         PageRequest {
             reverse: false,
-            // As many as are missing, or as many again as were not enough so far.
+            // As many as are missing, or as many as were examined so far.
             max_items: missing.max(self.examined).clamp(1, STEP),
             max_bytes: MAX_BYTES.saturating_sub(self.bytes).max(1),
             continuation,
@@ -243,7 +243,7 @@ impl Search<'_> {
             .is_none_or(|filter| matches(filter, &entity))
         {
             if self.query.filter.is_some() {
-                // Otherwise one entity would keep all that was read with it.
+                // Otherwise one entity would keep the whole page that was read with it.
                 item.body = Bytes::copy_from_slice(&item.body);
             }
             self.bytes += item.counted_bytes();

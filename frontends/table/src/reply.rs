@@ -1,4 +1,4 @@
-//! What a request is answered with, not yet HTTP: status, headers, body; and refusals in the three
+//! The answer to a request before it becomes HTTP: status, headers, body; and refusals in the three
 //! forms that clients read.
 
 use bytes::Bytes;
@@ -16,8 +16,8 @@ use crate::error::ServiceError;
 use crate::header_names;
 use crate::tables::Mode;
 
-/// The version of the service's protocol that answers claim. Older ones are asked for in the same
-/// words, but for Atom.
+/// The version of the service's protocol in answers. Older ones have the same answers, except for
+/// Atom.
 const SERVICE_VERSION: HeaderValue = HeaderValue::from_static("2026-06-06");
 
 const JSON_ERROR: HeaderValue =
@@ -30,11 +30,11 @@ pub(crate) struct Reply {
     pub(crate) status: StatusCode,
     pub(crate) headers: HeaderMap,
     pub(crate) body: Bytes,
-    /// What it took to find the answer.
+    /// The cost of the answer.
     pub(crate) charge: Charge,
 }
 
-/// The bytes of a body, and what they take.
+/// The bytes of a body, and their memory.
 struct HeldBody {
     bytes: Bytes,
     _granted: Grant,
@@ -51,7 +51,7 @@ impl Reply {
     pub(crate) fn empty(status: StatusCode) -> Self {
         Self {
             status,
-            // Room for all that an answer gets on its way: growing would sort them in again.
+            // Room for all headers of an answer: growing would insert them again.
             headers: HeaderMap::with_capacity(12),
             body: Bytes::new(),
             charge: Charge::default(),
@@ -93,7 +93,7 @@ impl Reply {
         self
     }
 
-    /// The same answer, with what it cost.
+    /// The same answer with its cost.
     #[must_use]
     pub(crate) fn costing(self, charge: Charge) -> Self {
         Self { charge, ..self }
@@ -128,7 +128,7 @@ impl Reply {
         reply
     }
 
-    /// Adds what every answer carries.
+    /// Adds the headers of every answer.
     pub(crate) fn stamp(&mut self, mode: Mode, id: Uuid, client_request_id: Option<&HeaderValue>) {
         let headers = &mut self.headers;
         headers.insert(&header_names::VERSION, SERVICE_VERSION);
@@ -161,7 +161,7 @@ impl Reply {
     }
 }
 
-/// In which form a client reads refusals.
+/// The form in which a client reads refusals.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ErrorForm {
     /// Operations on tables and entities.

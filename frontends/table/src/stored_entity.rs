@@ -1,4 +1,4 @@
-//! An entity as it lies in the store, read in place.
+//! A stored entity, read in place.
 
 use tessera_core::item::Item;
 

@@ -1,4 +1,4 @@
-//! Tables: their names, what is kept of each, and creating, listing and deleting them.
+//! Tables: their names and records, and creating, listing and deleting them.
 
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
@@ -11,7 +11,7 @@ use crate::error::{Code, Result, ServiceError};
 use crate::model::{API, indexes};
 use crate::service::AccessPolicy;
 
-/// What the catalog keeps of a table for us.
+/// The record of a table in the catalog.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct TableRecord {
     /// The name as it was written when the table was created.
@@ -27,7 +27,7 @@ impl TableRecord {
         record.map_err(|error| Error::Corrupt(format!("the record of a table: {error}")))
     }
 
-    /// What is known of a table whose record cannot be read.
+    /// The substitute for a record that cannot be read.
     pub(crate) fn nameless(container: &str) -> Self {
         Self {
             name: container.to_owned(),
@@ -48,7 +48,7 @@ impl TableRecord {
     }
 }
 
-/// Which service is played: its rules differ in names, order and limits.
+/// The emulated service: the rules for names, order and limits differ.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
     /// Azure Table storage.
@@ -142,14 +142,14 @@ pub(crate) async fn create(
     }
 }
 
-/// What is kept of a table.
+/// The record of a table.
 pub(crate) async fn find(store: &Store, container: &ContainerName) -> Result<TableRecord> {
     let mut transaction = store.begin().await?;
     let container = transaction.container(container).await?;
     Ok(TableRecord::read(&container.definition.schema)?)
 }
 
-/// What was provisioned for a table.
+/// The provisioned throughput of a table.
 pub(crate) async fn throughput(
     store: &Store,
     container: &ContainerName,

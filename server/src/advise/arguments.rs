@@ -1,4 +1,4 @@
-//! What `tessera advise` is asked.
+//! The arguments of `tessera advise`.
 
 use std::path::PathBuf;
 
@@ -20,7 +20,7 @@ const GROWTH: &str = "growth";
 const FORMAT: &str = "format";
 const SVG: &str = "svg";
 
-/// Where the records are.
+/// The source of the records.
 pub(super) enum Subject {
     File(PathBuf),
     /// In a container of a data folder.
@@ -32,11 +32,11 @@ pub(super) enum Subject {
 /// A server that is asked through its console.
 pub(super) struct Server {
     pub(super) address: String,
-    /// Whom to trust if it speaks TLS.
+    /// The certificate to trust if it speaks TLS.
     pub(super) trust: Option<PathBuf>,
 }
 
-/// What is asked, and how it is to be shown.
+/// The question and the form of the answer.
 pub(super) struct Asked {
     pub(super) subject: Subject,
     pub(super) question: Question,
@@ -44,7 +44,7 @@ pub(super) struct Asked {
     pub(super) svg: Option<PathBuf>,
 }
 
-/// What the command takes besides settings.
+/// The arguments of the command besides settings.
 pub(crate) fn arguments() -> Vec<Arg> {
     let option = |name: &'static str, value: &'static str, help: &'static str| {
         Arg::new(name).long(name).value_name(value).help(help)
@@ -58,15 +58,15 @@ pub(crate) fn arguments() -> Vec<Arg> {
         option(
             KEY,
             "FIELD[,FIELD…]",
-            "A candidate; again for the next one. A dot leads into a \
-            nested document. Without any, the fields at the top of the documents are tried",
+            "A candidate key; may be repeated. A dot selects a field of a nested document. \
+             Without it, the top-level fields are compared",
         )
         .action(ArgAction::Append),
         option(
             CONTAINER,
             "API/DATABASE/NAME",
-            "Look at a stored container, under the key it has and under others, instead of a file; \
-            a server may be running on the data",
+            "Compare keys for a stored container, its present one included, instead of a file; a \
+             server may be running on the data",
         ),
         option(
             LIVE,
@@ -75,9 +75,13 @@ pub(crate) fn arguments() -> Vec<Arg> {
             without it, the data folder's own",
         )
         .requires(CONTAINER),
-        option(TRUST, "FILE", "The certificate to trust, if that is https")
-            .value_parser(value_parser!(PathBuf))
-            .requires(LIVE),
+        option(
+            TRUST,
+            "FILE",
+            "The certificate to trust if the URL is https",
+        )
+        .value_parser(value_parser!(PathBuf))
+        .requires(LIVE),
         option(
             THROUGHPUT,
             "RU",
@@ -94,8 +98,7 @@ pub(crate) fn arguments() -> Vec<Arg> {
         option(
             GROWTH,
             "FACTOR",
-            "How many times today's data there will be, for the limits of \
-            size [default: 1]",
+            "Expected growth of the data, for the size limits [default: 1]",
         )
         .allow_negative_numbers(true)
         .value_parser(value_parser!(f64)),

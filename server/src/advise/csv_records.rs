@@ -9,7 +9,7 @@ use tessera_advisor::{Rejected, Scalar};
 
 use super::records::{MAX_RECORD_BYTES, OnRecord};
 
-/// What may be read for one record: the longest there is, and what the reader takes ahead.
+/// The most bytes read for one record: the longest one, and the reader's read-ahead.
 const ALLOWANCE: u64 = MAX_RECORD_BYTES + (1 << 20);
 
 /// Reads all records. A record's size is that of its names and values, since items hold both.
@@ -45,7 +45,7 @@ pub(super) fn read(
                     rejected.add(line, format!("{len} values for {expected_len} columns"));
                     continue;
                 }
-                // Nobody knows where the next record begins.
+                // The start of the next record is unknown.
                 _ => return Err(format!("line {line}: {error}")),
             },
         }

@@ -60,7 +60,7 @@ impl FieldTree {
     }
 }
 
-/// Takes what the tree names out of one value.
+/// Takes the wanted fields out of one value.
 struct Picker<'a> {
     tree: &'a FieldTree,
     values: &'a mut [Scalar],

@@ -8,7 +8,7 @@ use super::arguments::Server;
 use crate::error::Error;
 use crate::http_client::{Url, exchange, parts};
 
-/// Asks the server and reads its answer. `key` is what its administrators know.
+/// Sends the request and reads the answer. `key` is the server's admin key.
 pub(super) fn report(
     (server, key): (&Server, Option<&str>),
     name: &ContainerName,

@@ -1,8 +1,8 @@
-//! `tessera advise`: which partition key suits some records.
+//! `tessera advise`: compares partition keys for given records.
 //!
 //! The records are in a file ([`source`], [`records`]), in a container of a data folder
-//! ([`stored`]) or in one of a server that is asked over HTTP ([`live`]). What is found out of them
-//! is the matter of `tessera_advisor`.
+//! ([`stored`]) or in one of a server that is asked over HTTP ([`live`]). `tessera_advisor`
+//! evaluates them.
 
 mod arguments;
 mod csv_records;
@@ -28,7 +28,7 @@ use crate::error::Error;
 use crate::settings::Settings;
 use crate::{output, telemetry};
 
-/// Answers the question that `matches` ask.
+/// Runs the command.
 pub(crate) fn command(settings: &Settings, matches: &ArgMatches) -> Result<(), Error> {
     let asked = Asked::new(matches)?;
     let printed = match &asked.subject {
@@ -83,7 +83,7 @@ fn of_file(path: &Path, asked: &Asked) -> Result<Report, Error> {
     report.map_err(Error::Failed)
 }
 
-/// The keys that were asked for, or else the fields at hand, and which of those were too many.
+/// The requested keys, or else the fields of the records, and those beyond the limit.
 fn candidates(
     keys: Vec<KeyPath>,
     proposed: &[String],

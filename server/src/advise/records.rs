@@ -9,7 +9,7 @@ use crate::error::Error;
 /// No item of any API is larger. Longer ones are not held in memory.
 pub(super) const MAX_RECORD_BYTES: u64 = 16 << 20;
 
-/// What is told of each record: the values of the wanted fields, and its size in bytes.
+/// The receiver of records: the values of the wanted fields, and the size in bytes.
 pub(super) type OnRecord<'a> = &'a mut dyn FnMut(&[Scalar], usize);
 
 /// Reads all records of `source`, with the values of `fields`.
@@ -25,7 +25,7 @@ pub(super) fn read(
     read.map_err(|cause| Error::Failed(format!("cannot read {}: {cause}", source.name)))
 }
 
-/// The fields that a key could be made of, as the beginning of the file shows them.
+/// The fields at the beginning of the file that a key could consist of.
 pub(super) fn proposed_fields(source: &Source) -> Vec<String> {
     match source.format {
         Format::Ndjson => ndjson::common_scalars(&source.head),
@@ -33,7 +33,7 @@ pub(super) fn proposed_fields(source: &Source) -> Vec<String> {
     }
 }
 
-/// The first of some values, as people write it.
+/// The first of some values, in readable form.
 #[cfg(test)]
 pub(super) fn first_name(values: &[Scalar]) -> String {
     let mut name = String::new();

@@ -1,4 +1,4 @@
-//! The file with the records: opened, its format told, its first bytes looked at.
+//! The file with the records: opening it and detecting its format.
 
 use std::fs::File;
 use std::io::{self, BufReader, Cursor, Read};
@@ -6,11 +6,11 @@ use std::path::Path;
 
 use crate::error::Error;
 
-/// How much of the file is looked at before it is read.
+/// How much of the file the format detection reads.
 const HEAD_BYTES: u64 = 1 << 20;
 const BUFFER_BYTES: usize = 256 << 10;
 
-/// How records are written.
+/// The format of records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Format {
     /// One JSON document on each line.
@@ -21,10 +21,10 @@ pub(super) enum Format {
 
 /// An open file.
 pub(super) struct Source {
-    /// As people know it.
+    /// Its name for messages.
     pub(super) name: String,
     pub(super) format: Format,
-    /// Its first bytes, which `input` delivers too.
+    /// Its first bytes, which `input` repeats.
     pub(super) head: Vec<u8>,
     pub(super) input: Input,
 }

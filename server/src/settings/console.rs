@@ -6,14 +6,14 @@ use super::{Apply, Kind, Setting};
 /// The fewest characters of a key that cannot be guessed.
 const MIN_KEY_CHARACTERS: usize = 16;
 
-/// What the settings say.
+/// The parsed settings.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct ConsoleSettings {
     admin_key: Option<Secret>,
 }
 
 impl ConsoleSettings {
-    /// What clients on other machines must know.
+    /// The key that clients on other machines send.
     pub(crate) fn admin_key(&self) -> Option<&str> {
         self.admin_key.as_ref().map(|Secret(key)| key.as_str())
     }

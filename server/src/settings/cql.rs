@@ -1,4 +1,4 @@
-//! The settings of the Cassandra front end, and what they make of it.
+//! The settings of the Cassandra front end, and the front end made from them.
 
 use tessera_cql::{BatchLimits, CqlConfig, User};
 use tessera_frontend::About;
@@ -7,7 +7,7 @@ use super::partitions::SIZES;
 use super::value::Secret;
 use super::{Apply, Kind, Setting, value};
 
-/// What the settings say.
+/// The parsed settings.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct CqlSettings {
     users: Option<Secret>,
@@ -21,19 +21,19 @@ impl CqlSettings {
         self.auth || self.users.is_some()
     }
 
-    /// The first of the roles that are set.
+    /// The first of the configured roles.
     pub(crate) fn first_user(&self) -> Option<&str> {
         let Secret(text) = self.users.as_ref()?;
         text.split(':').next()
     }
 
-    /// What is wrong with a weak password.
+    /// The weakness of a weak password.
     pub(crate) fn weakness(&self) -> Option<String> {
         let Secret(text) = self.users.as_ref()?;
         value::weak_password("cql-users", text)
     }
 
-    /// How the first role is made, if authentication is required and the settings name none.
+    /// How to create the first role, if authentication is required and the settings name none.
     pub(crate) fn how_to_begin(&self) -> Option<&'static str> {
         let is_needed = self.auth && self.users.is_none();
         is_needed.then_some(
@@ -42,7 +42,7 @@ impl CqlSettings {
         )
     }
 
-    /// How the front end is set up.
+    /// The options of the front end.
     pub(crate) fn config(&self, about: &About) -> CqlConfig {
         let own = about.listeners.iter().find(|row| row.name == "cql");
         let users = match &self.users {

@@ -1,4 +1,4 @@
-//! The settings of change feeds: who has one, and for how long it is kept.
+//! The settings of change feeds: which containers have one, and how long it is kept.
 
 use tessera_core::feed::retention::FeedOptions;
 
@@ -6,7 +6,7 @@ use super::partitions::SIZES;
 use super::value;
 use super::{Apply, Kind, Setting};
 
-/// What the settings say.
+/// The parsed settings.
 pub(crate) type FeedSettings = FeedOptions;
 
 pub(crate) const OPTIONS: &[Setting] = &[
@@ -16,8 +16,8 @@ pub(crate) const OPTIONS: &[Setting] = &[
         placeholder: "WHEN",
         secret: false,
         default: Some("on-demand"),
-        help: "Which containers keep a feed of their changes: those that a client follows, or all, \
-               so that a client can resume from before the first one followed",
+        help: "Which containers record their changes: those that a client follows (on-demand), or \
+              all (always), so that a client can start in the past without an earlier one",
         allowed: "on-demand or always",
         apply: Apply::Field(|config, text| {
             config.feeds.always = match text {
@@ -34,7 +34,8 @@ pub(crate) const OPTIONS: &[Setting] = &[
         placeholder: "TIME",
         secret: false,
         default: Some("24h"),
-        help: "How long changes are kept, and feeds that no client follows",
+        help: "How long changes are kept; a feed that no client follows for this time is turned \
+              off",
         allowed: "a time such as 30m, 24h or 7d",
         apply: Apply::Field(|config, text| {
             config.feeds.retention = value::duration(text)?;
@@ -47,7 +48,8 @@ pub(crate) const OPTIONS: &[Setting] = &[
         placeholder: "SIZE",
         secret: false,
         default: Some("64GB"),
-        help: "The most that the feed of one container may take; older changes go first",
+        help: "Size limit of the change feed of one container; the oldest changes are removed \
+              first",
         allowed: SIZES,
         apply: Apply::Field(|config, text| {
             let size = value::size(text).filter(|size| *size > 0)?;

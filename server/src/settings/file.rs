@@ -8,7 +8,7 @@ use toml::de::{DeTable, DeValue};
 use super::{Kind, Setting, nearest};
 use crate::error::Error;
 
-/// What the file sets: name to text and line.
+/// The settings in the file: name to text and line.
 pub(super) type FileValues = BTreeMap<&'static str, (String, usize)>;
 
 /// Reads the file at `path`.

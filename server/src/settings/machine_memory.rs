@@ -1,4 +1,4 @@
-//! How much memory the machine has, and what of it the server takes unless somebody says otherwise.
+//! The machine's memory, and the server's default share of it.
 
 use std::fs;
 
@@ -6,7 +6,7 @@ use std::fs;
 const LEAST: usize = 256 << 20;
 const MOST: usize = 2 << 30;
 
-/// A quarter of the machine's memory, or of what the container that this runs in may take.
+/// A quarter of the machine's memory, or of the container's limit.
 pub(super) fn share() -> usize {
     let limits = [
         fs::read_to_string("/proc/meminfo")
@@ -20,7 +20,7 @@ pub(super) fn share() -> usize {
     least.map_or(LEAST, |bytes| (bytes / 4).clamp(LEAST, MOST))
 }
 
-/// All memory, as the kernel tells it.
+/// All memory, as the kernel reports it.
 fn total(meminfo: &str) -> Option<usize> {
     let line = meminfo
         .lines()

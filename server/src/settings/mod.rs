@@ -30,7 +30,7 @@ use crate::front_ends;
 pub(crate) use resolve::{Origin, Settings, Sources};
 pub(crate) use value::engine as parse_engine;
 
-/// What the server runs with, parsed and checked.
+/// The settings of the server, parsed and checked.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Config {
     pub(crate) memory: bool,
@@ -58,7 +58,7 @@ pub(crate) struct Config {
     pub(crate) log_level: LevelFilter,
 }
 
-/// Where the data is kept, unless `memory` says otherwise.
+/// Where the data is kept, unless `memory` is set.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum EngineChoice {
     Rocks,
@@ -78,11 +78,11 @@ pub(crate) enum LogFormat {
 pub(crate) struct Setting {
     pub(crate) name: &'static str,
     pub(crate) kind: Kind,
-    /// What stands for the value in help texts.
+    /// The placeholder of the value in help texts.
     pub(crate) placeholder: &'static str,
-    /// Whether the value must not be shown to anyone.
+    /// Whether the value is secret.
     pub(crate) secret: bool,
-    /// None: unset unless someone sets it.
+    /// The default. None: unset.
     pub(crate) default: Option<&'static str>,
     pub(crate) help: &'static str,
     /// Finishes the sentence "allowed is …".
@@ -98,7 +98,7 @@ pub(crate) enum Kind {
     Text,
 }
 
-/// Where a value goes. None means that it is not allowed.
+/// Stores a value. None means that it is not allowed.
 #[derive(Clone, Copy)]
 enum Apply {
     Field(fn(&mut Config, &str) -> Option<()>),
@@ -133,7 +133,7 @@ impl Setting {
         )
     }
 
-    /// A value as people may see it.
+    /// A value as it may be shown.
     fn shown<'a>(&self, text: &'a str) -> &'a str {
         if self.secret { "(hidden)" } else { text }
     }
@@ -152,7 +152,7 @@ impl Setting {
     }
 }
 
-/// Every setting, in the order in which people see them.
+/// Every setting, in display order.
 pub(crate) fn all() -> Vec<Setting> {
     let of_row = |row: &'static front_ends::Row| {
         std::iter::once(row.setting).chain(row.options.iter().copied())
@@ -409,8 +409,8 @@ impl Config {
         }
     }
 
-    /// What the engine has of the memory: one that keeps data on this machine's disk has caches
-    /// and buffers that take half of it.
+    /// The engine's part of the memory: half of it for the caches and buffers of an engine on this
+    /// machine's disk.
     pub(crate) fn engine_memory_bytes(&self) -> usize {
         match self.engine() {
             EngineChoice::Rocks => self.memory_limit_bytes / 2,
@@ -418,13 +418,13 @@ impl Config {
         }
     }
 
-    /// What all requests share.
+    /// The part that all requests share.
     pub(crate) fn memory_budget(&self) -> MemoryBudget {
         let engine = self.engine_memory_bytes();
         MemoryBudget::new(self.memory_limit_bytes.saturating_sub(engine), engine)
     }
 
-    /// What the rows fill in: each row with a default overwrites its field.
+    /// The initial values: each row with a default overwrites its field.
     fn blank() -> Self {
         Self {
             memory: false,
@@ -453,7 +453,7 @@ impl Config {
     }
 }
 
-/// The known name that `name` was probably meant to be.
+/// The known name that is most like `name`.
 pub(crate) fn nearest<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     let name = name.to_ascii_lowercase().replace('_', "-");
     known

@@ -1,4 +1,4 @@
-//! The settings of the MongoDB front end, and what they make of it.
+//! The settings of the MongoDB front end, and the front end made from them.
 
 use tessera_frontend::About;
 use tessera_mongo::{MongoConfig, User};
@@ -6,7 +6,7 @@ use tessera_mongo::{MongoConfig, User};
 use super::value::Secret;
 use super::{Apply, Kind, Setting, value};
 
-/// What the settings say.
+/// The parsed settings.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct MongoSettings {
     users: Option<Secret>,
@@ -21,19 +21,19 @@ impl MongoSettings {
         self.auth || self.users.is_some()
     }
 
-    /// The first of the users that are set.
+    /// The first of the configured users.
     pub(crate) fn first_user(&self) -> Option<&str> {
         let Secret(text) = self.users.as_ref()?;
         text.split(':').next()
     }
 
-    /// What is wrong with a weak password.
+    /// The weakness of a weak password.
     pub(crate) fn weakness(&self) -> Option<String> {
         let Secret(text) = self.users.as_ref()?;
         value::weak_password("mongo-users", text)
     }
 
-    /// How the first user is made, if authentication is required and the settings name none.
+    /// How to create the first user, if authentication is required and the settings name none.
     pub(crate) fn how_to_begin(&self) -> Option<&'static str> {
         let is_needed = self.auth && self.users.is_none();
         is_needed.then_some(
@@ -44,7 +44,7 @@ impl MongoSettings {
         )
     }
 
-    /// How the front end is set up.
+    /// The options of the front end.
     pub(crate) fn config(&self, about: &About) -> MongoConfig {
         let own = about.listeners.iter().find(|row| row.name == "mongo");
         let address = own.map(|row| row.address);

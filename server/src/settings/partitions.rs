@@ -1,4 +1,4 @@
-//! The settings of partitions: what they may hold, and what happens beyond their throughput.
+//! The settings of partitions: size limits, and the treatment of requests beyond their throughput.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use tessera_core::limits::Limits;
 use super::value;
 use super::{Apply, Kind, Setting};
 
-/// What the settings say.
+/// The parsed settings.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct PartitionSettings {
     pub(crate) throttling: Throttling,

@@ -1,4 +1,4 @@
-//! `tessera config`: the settings in force, as a file that could be used as it is.
+//! `tessera config`: the settings in force, as a valid configuration file.
 
 use std::fmt::Write as _;
 
@@ -6,7 +6,7 @@ use super::Kind;
 use super::resolve::{Settings, Value};
 
 impl Settings {
-    /// TOML, with a comment at each line saying where its value came from.
+    /// TOML, with a comment at each line that names the source of the value.
     pub(crate) fn to_toml(&self) -> String {
         let lines: Vec<(String, String)> = self.values.iter().map(line).collect();
         let width = lines
@@ -31,7 +31,7 @@ fn line(value: &Value) -> (String, String) {
             format!("# {} = \"{}\"", setting.name, setting.placeholder),
             "not set".to_owned(),
         ),
-        // A comment, so that the file can still be used as it is.
+        // A comment, so that the file stays valid.
         Some(_) if setting.secret => (format!("# {} = \"(hidden)\"", setting.name), origin),
         Some(text) => match setting.kind {
             Kind::Switch | Kind::Number => (format!("{} = {text}", setting.name), origin),

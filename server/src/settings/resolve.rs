@@ -12,7 +12,7 @@ use crate::error::Error;
 const PREFIX: &str = "TESSERA_";
 const CONFIG_VARIABLE: &str = "TESSERA_CONFIG";
 
-/// What the user gave, unread.
+/// The inputs, not parsed.
 #[derive(Clone, Default)]
 pub(crate) struct Sources {
     /// Flags by setting name.
@@ -46,7 +46,7 @@ impl Sources {
 pub(crate) struct Settings {
     pub(crate) config: Config,
     pub(super) values: Vec<Value>,
-    /// Variables that look like misspelt settings, with what they were probably meant to be.
+    /// Variables that look like misspelt settings, with the probable settings.
     pub(crate) suspicious: Vec<(String, String)>,
     sources: Sources,
 }
@@ -65,7 +65,7 @@ impl fmt::Debug for Value {
     }
 }
 
-/// Where a value came from.
+/// The source of a value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Origin {
     Default,
@@ -131,7 +131,7 @@ impl Settings {
         Self::resolve(&self.sources)
     }
 
-    /// Where the value of the setting `name` came from.
+    /// The source of the value of the setting `name`.
     pub(crate) fn origin(&self, name: &str) -> Origin {
         let value = self.values.iter().find(|value| value.setting.name == name);
         value.map_or(Origin::Default, |value| value.origin.clone())
@@ -215,8 +215,7 @@ fn check(setting: &Setting, text: &str, origin: &Origin) -> Result<(), Error> {
     })
 }
 
-/// Only a near miss is worth a word: orchestrators set variables such as `TESSERA_PORT` on their
-/// own.
+/// Only a near miss is reported: orchestrators set variables such as `TESSERA_PORT` on their own.
 fn suspicious(
     environment: &BTreeMap<String, OsString>,
     settings: &[Setting],

@@ -1,4 +1,4 @@
-//! The settings of the Table front end, and what they make of it.
+//! The settings of the Table front end, and the front end made from them.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -9,7 +9,7 @@ use super::value::Secret;
 use super::{Apply, Kind, Setting, value};
 use crate::error::Error;
 
-/// What the settings say.
+/// The parsed settings.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct TableSettings {
     mode: Option<Mode>,
@@ -20,19 +20,19 @@ pub(crate) struct TableSettings {
 }
 
 impl TableSettings {
-    /// Whether everyone who may do anything has a key that others do not know.
+    /// Whether all accounts have secret keys.
     pub(crate) fn has_own_accounts(&self) -> bool {
         self.accounts.is_some()
     }
 
-    /// What is wrong with a key that others could guess, or know already.
+    /// The weakness of a key that can be guessed or is public.
     pub(crate) fn weakness(&self) -> Option<String> {
         let Secret(text) = self.accounts.as_ref()?;
         let weakness = Accounts::parse(text).ok()?.weakness()?;
         Some(format!("{weakness} (table-accounts)"))
     }
 
-    /// How the front end is set up, for which the keys of a token issuer are read from their file.
+    /// The options of the front end. Reads the keys of a token issuer from their file.
     pub(crate) fn config(&self) -> Result<TableConfig, Error> {
         let accounts = match &self.accounts {
             None => Accounts::emulator(),
@@ -46,8 +46,8 @@ impl TableSettings {
         })
     }
 
-    /// What an SDK is given to connect. The emulators' account is no secret; the keys of others
-    /// are not shown.
+    /// The connection string for SDKs. The emulators' account is public; the keys of others are not
+    /// shown.
     pub(crate) fn connection_string(&self, scheme: &str, address: SocketAddr) -> String {
         let account = match &self.accounts {
             None => "devstoreaccount1",

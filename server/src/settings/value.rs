@@ -1,4 +1,4 @@
-//! How the text of a value becomes the value. None means that the text is not allowed.
+//! Parsers of values. None means that the text is not allowed.
 
 use std::fmt;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -9,7 +9,7 @@ use tessera_storage::Address;
 
 use super::EngineChoice;
 
-/// A text that is not shown to anyone.
+/// A secret text, which is not printed.
 #[derive(Clone, PartialEq)]
 pub(super) struct Secret(pub(super) String);
 
@@ -49,7 +49,7 @@ pub(super) fn listen_address(text: &str) -> Option<Option<SocketAddr>> {
     if text == "off" {
         return Some(None);
     }
-    // A port alone is one of this machine, as localhost is.
+    // A port alone means the loopback address.
     let port = text.strip_prefix("localhost:").unwrap_or(text);
     if !port.is_empty() && port.bytes().all(|byte| byte.is_ascii_digit()) {
         return Some(Some((Ipv4Addr::LOCALHOST, port.parse().ok()?).into()));
@@ -71,7 +71,7 @@ pub(super) fn size(text: &str) -> Option<usize> {
     usize::try_from(number.checked_mul(1 << shift)?).ok()
 }
 
-/// A bare number is not allowed: nobody could tell its unit.
+/// A bare number is not allowed: its unit would be unclear.
 pub(super) fn duration(text: &str) -> Option<Duration> {
     let (number, unit) = split_unit(text)?;
     let millis_per_unit = match unit {
@@ -108,10 +108,10 @@ pub(super) fn users(text: &str) -> Option<Vec<(String, String)>> {
     text.split(',').map(user).collect()
 }
 
-/// The fewest characters of a password that other machines may try.
+/// The fewest characters of a password for an address that other machines can reach.
 const MIN_PASSWORD_CHARACTERS: usize = 8;
 
-/// What is wrong with the first password in `text`, of the setting `name`, that is soon guessed.
+/// The weakness of the first password in `text`, the setting `name`, that is easily guessed.
 pub(super) fn weak_password(name: &str, text: &str) -> Option<String> {
     users(text)?.into_iter().find_map(|(user, password)| {
         if password.eq_ignore_ascii_case(&user) {

@@ -1,24 +1,24 @@
-//! Telling many writers that their commits are done.
+//! Answering many writers after a commit.
 //!
-//! Waking an async task from outside of its runtime costs more than waking it from within, and the
-//! commit thread has better things to do. So where many wait, a task of their runtime tells them.
+//! Waking an async task from outside of its runtime costs more than from within, and delays the
+//! commit thread. So if there are many writers, a task of their runtime answers them.
 
 use tessera_core::engine::{CommitOutcome, EngineResult};
 use tessera_core::write_set::WriteSet;
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 
-/// So few are told by the commit thread itself.
+/// Up to this many are answered by the commit thread itself.
 const FEW: usize = 4;
 
-/// Where one writer waits.
+/// The channel to one waiting writer.
 pub(super) type Waiting = oneshot::Sender<Answer>;
 
 /// The outcome, and the write set: freeing that is the writer's work, not the commit thread's.
 pub(super) type Answer = (EngineResult<CommitOutcome>, WriteSet);
 
-/// What to tell whom. Dropping this tells everyone, so nobody is left waiting whatever happens to
-/// the task that was to do it.
+/// The answers to all writers. Dropping this sends them, so that no writer is left waiting if the
+/// task that should do it is dropped.
 pub(super) struct Answers(Vec<(Waiting, Answer)>);
 
 impl Answers {
@@ -30,7 +30,7 @@ impl Answers {
         self.0.push((waiting, answer));
     }
 
-    /// Tells everyone, if they are many, in a task of `runtime`.
+    /// Sends all answers; many of them in a task of `runtime`.
     pub(super) fn send(self, runtime: Option<&Handle>) {
         match runtime {
             Some(runtime) if self.0.len() > FEW => {
@@ -44,8 +44,7 @@ impl Answers {
 impl Drop for Answers {
     fn drop(&mut self) {
         for (waiting, answer) in self.0.drain(..) {
-            // Nobody listens any more if the writer gave up waiting; its commit stands all the
-            // same.
+            // The writer may have stopped waiting; its commit stands all the same.
             waiting.send(answer).ok();
         }
     }

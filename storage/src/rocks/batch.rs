@@ -14,18 +14,18 @@ use super::log_check::sync_mark;
 /// Room for the mark at the start and for a few tallies.
 const MIN_CAPACITY_BYTES: usize = 512;
 
-/// A RocksDB batch in the making. Additions to one tally are summed until something else must come
-/// after them: a thousand commits that add to one tally cost one merge.
+/// A RocksDB batch that is being filled. Additions to one tally are summed until another operation
+/// must follow them: a thousand commits that add to one tally cost one merge.
 pub(super) struct Batch {
     batch: WriteBatch,
     tallies: HashMap<Bytes, Tally, ahash::RandomState>,
 }
 
 impl Batch {
-    /// An empty batch with room for so many bytes of keys and values, to be written when everything
-    /// up to `synced_sequence` is synced.
+    /// An empty batch with room for this many bytes of keys and values, to be written when
+    /// everything up to `synced_sequence` is synced.
     pub(super) fn new(synced_sequence: u64, bytes: usize) -> Self {
-        // Growing would copy it again and again, while everyone waits.
+        // Growing would copy it again and again, while all writers wait.
         let mut batch = WriteBatch::with_capacity_bytes(bytes + bytes / 8 + MIN_CAPACITY_BYTES);
         // First in the batch, where `log_check` looks for it.
         batch.put_log_data(sync_mark(synced_sequence));
@@ -35,7 +35,7 @@ impl Batch {
         }
     }
 
-    /// Adds what `writes` does, behind everything added before. `stamp` is its first.
+    /// Adds the operations of `writes` at the end. `stamp` is its first.
     pub(super) fn apply(&mut self, writes: &WriteSet, stamp: Stamp) {
         if self.must_follow_tallies(writes) {
             self.flush_tallies();
@@ -82,10 +82,10 @@ impl Batch {
 
     fn delete_range(&mut self, range: &KeyRange) {
         match &range.end {
-            // RocksDB would count it and then forget it, so that a write seemed to be missing.
+            // RocksDB would count it and not write it, so that a write would seem to be missing.
             Some(end) if *end <= range.start => {}
             Some(end) => self.batch.delete_range(&range.start, end),
-            // RocksDB wants an end, and this is greater than every key there can be.
+            // RocksDB needs an end, and this is greater than every possible key.
             None => self
                 .batch
                 .delete_range(range.start.as_ref(), &[0xff; MAX_KEY_BYTES + 1]),

@@ -28,7 +28,7 @@ const SYNC_INTERVAL: Duration = Duration::from_millis(100);
 /// answer to small ones without end.
 const MAX_BATCH_BYTES: usize = 8 << 20;
 
-/// What the commit thread is asked.
+/// A message to the commit thread.
 #[expect(
     clippy::large_enum_variant,
     reason = "all but the last message are commits, so a box would only cost an allocation"
@@ -36,11 +36,11 @@ const MAX_BATCH_BYTES: usize = 8 << 20;
 pub(super) enum Message {
     /// Commit a write set.
     Commit(Commit),
-    /// Finish what waits, sync, and end.
+    /// Finish the queue, sync, and end.
     Stop,
 }
 
-/// A write set on its way, and who waits for it.
+/// A queued write set and its waiting writer.
 pub(super) struct Commit {
     pub(super) base_version: u64,
     pub(super) writes: WriteSet,
@@ -49,7 +49,7 @@ pub(super) struct Commit {
     pub(super) _room: OwnedSemaphorePermit,
 }
 
-/// What one batch will hold.
+/// The messages of one batch.
 struct Gathered {
     commits: Vec<Commit>,
     bytes: usize,
@@ -65,7 +65,7 @@ impl Gathered {
         }
     }
 
-    /// Adds a message; answers whether there is room for another.
+    /// Adds a message; returns whether there is room for another.
     fn take(&mut self, message: Message) -> bool {
         match message {
             Message::Commit(commit) => {
@@ -87,7 +87,7 @@ pub(super) struct Committer {
     recent: RecentCommits,
     version: u64,
     durability: Durability,
-    /// Since when something written is not synced.
+    /// Since when there are writes that are not synced.
     unsynced_since: Option<Instant>,
     /// Everything up to this sequence number of RocksDB is synced.
     synced_sequence: u64,
@@ -95,7 +95,7 @@ pub(super) struct Committer {
     space: FreeSpace,
 }
 
-/// What the commit thread writes to.
+/// The database that the commit thread writes to.
 pub(super) struct Target {
     pub(super) database: Arc<Database>,
     pub(super) filters: Filters,
@@ -118,7 +118,7 @@ impl Committer {
             mark,
             space,
         } = target;
-        // Opening writes out and syncs what the log held.
+        // Opening flushes and syncs the contents of the log.
         let synced_sequence = database.latest_sequence_number();
         Self {
             database,
@@ -158,7 +158,7 @@ impl Committer {
         self.queue.first(patience, self.groups())
     }
 
-    /// Commits `first` and what has come in behind it. Answers whether a stop was among that.
+    /// Commits `first` and the messages behind it. Returns whether a stop was among them.
     fn commit_all_waiting(&mut self, first: Commit) -> bool {
         let mut gathered = Gathered::new(first);
         let may_wait = self.groups();
@@ -168,7 +168,7 @@ impl Committer {
         gathered.stopping
     }
 
-    /// Whether a batch is synced before it is answered, so that company makes it cheaper.
+    /// Whether a batch is synced before it is answered, so that larger groups are cheaper.
     fn groups(&self) -> bool {
         self.durability == Durability::Group
     }
@@ -206,7 +206,7 @@ impl Committer {
         let mut answers = Answers::with_capacity(commits.len());
         for (commit, outcome) in commits.into_iter().zip(outcomes) {
             let outcome = match &written {
-                // It may be in the log, and then turns up when the engine is opened again.
+                // It may be in the log, and is then there when the engine is opened again.
                 Err(_) if is_applied(&outcome) => Ok(CommitOutcome::Unknown),
                 Err(error) if commit.writes.sync_demanded() => Err(error.clone()),
                 _ => outcome,
@@ -227,8 +227,8 @@ impl Committer {
         batch: &mut Batch,
     ) -> EngineResult<CommitOutcome> {
         let writes = &commit.writes;
-        // Before conflicts: what the failed batch held is remembered as if it had been committed,
-        // and who tries it again must not hear of a conflict for ever.
+        // Checked before conflicts: the failed batch is remembered as if it had been committed, and
+        // retries of it must not see a conflict for ever.
         if let Some(failure) = self.shared.failure().filter(|_| !writes.is_empty()) {
             return Err(failure);
         }
@@ -252,15 +252,15 @@ impl Committer {
         Ok(CommitOutcome::Done(done))
     }
 
-    /// Why the engine takes no writes, or only some.
+    /// Why the engine refuses writes, or some of them.
     fn refusal(&self) -> Option<EngineError> {
         let is_low = self.space.is_low();
         let failure = self.shared.failure();
         failure.or_else(|| is_low.then(|| self.space.refusal()))
     }
 
-    /// Writes the batch. After a failure RocksDB has not shown the batch to anyone, but it may be
-    /// in the log, so that nothing can be promised about what comes behind it: writing ends here.
+    /// Writes the batch. After a failure the batch is not visible, but it may be in the log, so
+    /// that later batches could be lost with it: writing ends here.
     fn write(
         &mut self,
         batch: Batch,
@@ -301,7 +301,7 @@ impl Committer {
     fn note_sync(&mut self, version: u64) {
         self.unsynced_since = None;
         self.shared.note_synced(version);
-        // No one else writes, so this is the last of what was just synced.
+        // This is the only writer, so this is the last write that was just synced.
         self.synced_sequence = self.database.latest_sequence_number();
         self.mark.note(self.synced_sequence);
     }

@@ -12,7 +12,7 @@ use super::open_error::OpenError;
 use super::options::{MemoryShares, database_options, manifest_options};
 use super::synced_mark::SyncedMark;
 
-/// An open database. The folder is free for others when this is dropped, not before.
+/// An open database. The folder stays locked until this is dropped.
 pub(super) struct Database {
     // Closed before the lock is given back.
     database: DB,
@@ -20,7 +20,7 @@ pub(super) struct Database {
 }
 
 impl Database {
-    /// Opens or creates the database in the data folder `data`, and the mark of what is synced.
+    /// Opens or creates the database in the data folder `data`, and its synced mark.
     pub(super) fn open(data: &Path, memory: MemoryShares) -> Result<(Self, SyncedMark), OpenError> {
         let lock = FolderLock::take(data)?;
         let is_new = folder::prepare(data)?;
@@ -35,7 +35,7 @@ impl Database {
         let database = DB::open(&options, &rocks_path)
             .map_err(|error| OpenError::from_rocks(data, &rocks_path, &error))?;
         large_values::check(&database, &rocks_path)?;
-        // Opening writes out and syncs what the log held.
+        // Opening flushes and syncs the contents of the log.
         let sequence = database.latest_sequence_number();
         let mark = SyncedMark::create(data, sequence).map_err(cannot)?;
         folder::finish(data).map_err(cannot)?;
@@ -55,16 +55,17 @@ impl Deref for Database {
     }
 }
 
-/// The options with which the engine opens a new RocksDB, for measuring RocksDB without the engine.
+/// The options with which the engine opens a new RocksDB, for benchmarks of RocksDB without the
+/// engine.
 pub fn rocks_options(memory_bytes: usize) -> Options {
     database_options(MemoryShares::of(memory_bytes), true)
 }
 
-/// Refuses data of which something is gone that had been synced. The logs have the newest writes;
-/// what they no longer have is in table files, up to the sequence number that the manifest states.
+/// Refuses data with missing synced writes. The logs have the newest writes; older ones are in
+/// table files, up to the sequence number in the manifest.
 fn check_nothing_missing(data: &Path, logs: &Logs, synced: u64) -> Result<(), OpenError> {
     let in_logs = logs.last_sequence.unwrap_or(0);
-    // Damage inside a log is named better by who found it.
+    // The error of the log check describes damage inside a log better.
     if in_logs >= synced || matches!(logs.state, LogState::Damaged { .. }) {
         return Ok(());
     }
@@ -94,8 +95,8 @@ fn check_nothing_missing(data: &Path, logs: &Logs, synced: u64) -> Result<(), Op
 }
 
 /// How RocksDB is to read its logs. A torn end is left out; anything else that is wrong with a log
-/// is an error. Point-in-time recovery, RocksDB's default, would always start up without what is
-/// behind a bad spot, acknowledged or not, and say nothing: it is right only where the end is torn.
+/// is an error. Point-in-time recovery, RocksDB's default, silently discards everything behind a
+/// bad spot, acknowledged or not; that is right only for a torn end.
 fn recovery_mode(data: &Path, state: LogState) -> Result<DBRecoveryMode, OpenError> {
     let cannot = |error: std::io::Error| OpenError::from_io(data, &error);
     match state {

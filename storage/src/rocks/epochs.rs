@@ -1,12 +1,12 @@
-//! The epochs of the data folder: which history its commits belong to.
+//! The epochs of the data folder: they identify the history of its commits.
 //!
 //! ```text
 //! <data>/epochs       one line for each epoch that ended, "epoch version" of its last commit; then
 //!                     one with the epoch that goes on
 //! ```
 //!
-//! A checkpoint has only epochs that ended, so that whoever opens it begins one of its own: what
-//! the original committed later is another history.
+//! A checkpoint has only epochs that ended, so that opening it begins a new one: later commits of
+//! the original are another history.
 
 use std::fs;
 use std::io::{self, Write as _};
@@ -26,7 +26,7 @@ pub(super) struct Epochs {
 }
 
 impl Epochs {
-    /// Reads the epochs of a folder, and begins one if none goes on.
+    /// Reads the epochs of a folder, and begins one if all have ended.
     pub(super) fn open(data: &Path) -> io::Result<Self> {
         let (past, current) = read(data)?;
         if let Some(current) = current {
@@ -59,7 +59,7 @@ impl Epochs {
     }
 }
 
-/// An epoch that no other history of the same data can have but by chance: the time.
+/// The number of a new epoch: the time, which no other history of the same data is likely to have.
 fn next(floor: u64) -> u64 {
     let now = SystemTime::now().duration_since(UNIX_EPOCH);
     let now = now.unwrap_or_default().as_millis();

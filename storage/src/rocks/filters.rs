@@ -1,38 +1,38 @@
-//! Filters of table files: whole while all of them fit into memory, in pieces when they do not.
+//! Filters of table files: whole while all of them fit into memory, partitioned when they do not.
 //!
-//! A whole filter answers with one look; one in pieces must find the piece first, which makes reads
-//! a fifth slower. But where memory does not hold them all, a look at a whole one brings in a MiB:
-//! with 8 MiB of cache and 16 MB of filters RocksDB alone read 15 times as slowly as in pieces, and
-//! found out 80 times as slowly that a key is not there, which every insert asks. Files keep the
-//! shape that they were written in, and items lie by hash, so that compaction soon gives all of
-//! them the new one.
+//! A whole filter needs one look-up; a partitioned one must find the partition first, which makes
+//! reads a fifth slower. But where memory does not hold all filters, a look-up in a whole one loads
+//! a MiB: with 8 MiB of cache and 16 MB of filters RocksDB alone read 15 times as slowly as with
+//! partitioned ones, and needed 80 times as long for an absent key, which every insert looks up.
+//! Files keep the shape that they were written in; items are placed by hash, so that compaction
+//! soon rewrites all of them.
 
 use std::time::{Duration, Instant};
 
 use rocksdb::DB;
 use rocksdb::properties::ESTIMATE_NUM_KEYS;
 
-/// An insert asks whether the item is there, and what a filter says wrongly costs it a read of the
-/// disk, for which its whole group waits. With 10 bits for each key that is one insert in a hundred
-/// for each level; with 16 it is one in two thousand.
+/// An insert looks up whether the item exists, and a false positive costs a read of the disk, for
+/// which its whole group waits. With 10 bits for each key that is one insert in a hundred for each
+/// level; with 16 it is one in two thousand.
 pub(super) const BITS_PER_KEY: u8 = 16;
 const BYTES_PER_KEY: usize = BITS_PER_KEY as usize / 8;
 
-/// Whole filters may take so much of the cache: the rest is for data.
+/// The part of the cache that whole filters may take; the rest is for data.
 const PART_OF_CACHE: usize = 4;
-/// How often the number of keys is looked at.
+/// How often the number of keys is checked.
 const INTERVAL: Duration = Duration::from_secs(60);
 
-/// In which shape new filters are written.
+/// The shape in which new filters are written.
 pub(super) struct Filters {
     in_pieces: bool,
-    /// More keys than this have filters in pieces, less than half of it whole ones.
+    /// With more keys than this filters are partitioned, with less than half of it whole.
     max_keys: u64,
     looked: Instant,
 }
 
 impl Filters {
-    /// Those of a database that was just opened, with a cache of so many bytes.
+    /// The filters of a newly opened database, with a cache of this many bytes.
     pub(super) fn new(database: &DB, cache_bytes: usize) -> Self {
         let max_keys = cache_bytes / PART_OF_CACHE / BYTES_PER_KEY;
         let mut filters = Self {
@@ -44,7 +44,7 @@ impl Filters {
         filters
     }
 
-    /// Looks whether the shape still suits what the database holds, if that was not done lately.
+    /// Checks whether the shape still suits the number of keys, if a check is due.
     pub(super) fn check(&mut self, database: &DB) {
         if self.looked.elapsed() >= INTERVAL {
             self.looked = Instant::now();
@@ -82,7 +82,7 @@ mod tests {
     use super::*;
     use crate::rocks::rocks_options;
 
-    /// Which shape RocksDB says that new filters have.
+    /// The shape of new filters that RocksDB reports.
     fn shape(path: &Path) -> bool {
         let files = fs::read_dir(path).unwrap().map(|file| file.unwrap().path());
         let name = |path: &Path| path.file_name().unwrap().to_str().unwrap().to_owned();
@@ -115,7 +115,7 @@ mod tests {
         filters.looked -= INTERVAL;
         filters.check(&database);
         assert!(shape(folder.path()));
-        // Files of both shapes are read, also by one who opens them anew.
+        // Files of both shapes are read, also after reopening.
         write(&database, 1_000);
         drop((filters, database));
         let database = open();

@@ -1,5 +1,4 @@
-//! The data folder: what lies in it beside RocksDB's own files, and what is checked before opening
-//! it.
+//! The data folder: its files beside RocksDB's own, and the checks before opening it.
 //!
 //! ```text
 //! <data>/format       one line, "tessera rocks 1"; written before the data
@@ -10,8 +9,8 @@
 //! <data>/rocks/       RocksDB
 //! ```
 //!
-//! All of it is for the owner alone, whatever the process's umask says: password verifiers lie in
-//! it as well.
+//! All files are accessible to the owner alone, whatever the process's umask: they contain password
+//! verifiers.
 
 use std::fs::{self, DirBuilder, File, OpenOptions, Permissions, TryLockError};
 use std::io::{self, Write as _};
@@ -20,7 +19,7 @@ use std::path::{Path, PathBuf};
 
 use super::open_error::{OpenError, is_database_file};
 
-/// The newest layout this program reads and the one it writes.
+/// The newest layout that this program reads, and the one that it writes.
 const FORMAT: u32 = 1;
 const FORMAT_LINE_START: &str = "tessera rocks ";
 
@@ -28,13 +27,13 @@ const FORMAT_LINE_START: &str = "tessera rocks ";
 pub(super) const PRIVATE_FILE: u32 = 0o600;
 const PRIVATE_FOLDER: u32 = 0o700;
 
-/// Where RocksDB's files lie.
+/// The folder of RocksDB's files.
 pub(super) fn rocks_path(data: &Path) -> PathBuf {
     data.join("rocks")
 }
 
-/// Holds a data folder for this process. RocksDB has a lock too, but takes it only after we looked
-/// at its logs, which nobody may be writing then.
+/// Locks a data folder for this process. RocksDB has a lock too, but takes it only after the check
+/// of the logs, which no other process may be writing then.
 pub(super) struct FolderLock {
     file: File,
 }
@@ -42,14 +41,14 @@ pub(super) struct FolderLock {
 impl Drop for FolderLock {
     fn drop(&mut self) {
         // Closing the file alone would leave it locked while another thread starts a program: until
-        // that is running, its process has a copy of every open file, and with it the lock.
-        // An error means that it is not locked.
+        // the exec, the child has a copy of every open file, and with it the lock. An error means
+        // that it is not locked.
         let _unlocked = self.file.unlock().is_ok();
     }
 }
 
 impl FolderLock {
-    /// Makes the folder if need be, and takes it.
+    /// Creates the folder if needed, and locks it.
     pub(super) fn take(data: &Path) -> Result<Self, OpenError> {
         create_folder(data)?;
         let cannot = |error: io::Error| OpenError::from_io(data, &error);
@@ -76,8 +75,8 @@ impl FolderLock {
     }
 }
 
-/// Makes a locked folder ready for RocksDB, or says why it cannot be. Answers whether the database
-/// is new.
+/// Prepares a locked folder for RocksDB, or returns why it cannot be used. Returns whether the
+/// database is new.
 pub(super) fn prepare(data: &Path) -> Result<bool, OpenError> {
     let rocks = rocks_path(data);
     let has_data = has_database_files(&rocks)?;
@@ -93,7 +92,7 @@ pub(super) fn prepare(data: &Path) -> Result<bool, OpenError> {
     Ok(!has_current)
 }
 
-/// Notes that the database was made: from here on it is an error if it is not there.
+/// Records that the database was created: from here on it is an error if it is missing.
 pub(super) fn finish(data: &Path) -> io::Result<()> {
     match fs::remove_file(new_path(data)) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
@@ -101,15 +100,15 @@ pub(super) fn finish(data: &Path) -> io::Result<()> {
     }
 }
 
-/// Takes from everyone but the owner what a folder and the files in it allow them. What cannot be
-/// changed belongs to another user, who is told about.
+/// Removes the permissions of everyone but the owner from a folder and its files. Files that cannot
+/// be changed belong to another user, and are logged.
 pub(super) fn narrow(folder: &Path) {
     let mut first_failure = None;
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
     let paths = entries.map(|entry| (entry.path(), PRIVATE_FILE));
     let folder_itself = (folder.to_owned(), PRIVATE_FOLDER);
     for (path, private) in std::iter::once(folder_itself).chain(paths) {
-        // Links lead elsewhere, and a file may vanish meanwhile.
+        // Links point elsewhere, and a file may vanish meanwhile.
         let Ok(metadata) = path.symlink_metadata() else {
             continue;
         };
@@ -130,7 +129,7 @@ pub(super) fn narrow(folder: &Path) {
     }
 }
 
-/// Who has `data` open, as far as its lock file tells.
+/// The process that has `data` open, according to its lock file.
 pub(super) fn holder(data: &Path) -> String {
     let pid: Option<u32> = fs::read_to_string(lock_path(data))
         .ok()
@@ -152,24 +151,24 @@ pub(super) fn write_format(data: &Path) -> io::Result<()> {
     sync_folder(data)
 }
 
-/// Makes a file, or empties one, that is for the owner alone.
+/// Creates or truncates a file that only the owner may access.
 pub(super) fn create_file(path: &Path) -> io::Result<File> {
     let mut options = OpenOptions::new();
     options.write(true).create(true).truncate(true);
     options.mode(PRIVATE_FILE).open(path)
 }
 
-/// Makes a folder that is for the owner alone.
+/// Creates a folder that only the owner may access.
 pub(super) fn create_private_folder(path: &Path) -> io::Result<()> {
     DirBuilder::new().mode(PRIVATE_FOLDER).create(path)
 }
 
-/// Makes the entries of a folder durable.
+/// Syncs the entries of a folder.
 pub(super) fn sync_folder(path: &Path) -> io::Result<()> {
     File::open(path)?.sync_all()
 }
 
-/// Makes a new folder durable, which is an entry of the one above it.
+/// Syncs a new folder, which is an entry of the one above it.
 pub(super) fn sync_parent(path: &Path) -> io::Result<()> {
     match path.parent() {
         Some(parent) if parent.as_os_str().is_empty() => sync_folder(Path::new(".")),
@@ -186,12 +185,12 @@ fn new_path(data: &Path) -> PathBuf {
     data.join("new")
 }
 
-/// Whether the making of the database was begun and not ended.
+/// Whether the creation of the database was begun and not finished.
 fn is_unfinished(data: &Path) -> bool {
     fs::exists(new_path(data)).unwrap_or(false)
 }
 
-/// What is missing of a database that was made.
+/// The missing parts of a database that was created.
 fn missing(data: &Path, has_data: bool) -> OpenError {
     let rocks = rocks_path(data);
     let cause = if has_data {
@@ -241,11 +240,11 @@ fn has_database_files(rocks: &Path) -> Result<bool, OpenError> {
     Ok(false)
 }
 
-/// Says what else lies in a folder where data is made for the first time: it may be meant for
-/// something else.
+/// Warns of other files in a folder where data is created: the folder may be meant for something
+/// else.
 fn warn_of_strangers(data: &Path) {
     const OURS: [&str; 6] = ["lock", "new", "format.new", "rocks", "tls", "control.sock"];
-    // What a disk of its own brings along.
+    // The folder of a newly formatted disk.
     const USUAL: &str = "lost+found";
     let entries = fs::read_dir(data).into_iter().flatten().flatten();
     let names = entries.map(|entry| entry.file_name().to_string_lossy().into_owned());

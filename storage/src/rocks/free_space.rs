@@ -1,9 +1,10 @@
-//! Room on the disk that writes leave free.
+//! Space on the disk that writes leave free.
 //!
 //! A disk that is full in the middle of a write leaves the engine read-only until it is opened
-//! again, because the state of the disk is unknown. So writes are refused before that, while what
-//! is in memory still fits on the disk; their outcome is known, and they go on by themselves once
-//! there is room. Deleting is allowed for longer than adding, since it is how room is made.
+//! again, because the state of the disk is unknown. So writes are refused before that, while the
+//! contents of memory still fit on the disk; their outcome is known, and writes resume by
+//! themselves once there is space. Deletes are allowed for longer than inserts, since they free
+//! space.
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -15,12 +16,12 @@ use tessera_core::write_set::{Write, WriteSet};
 const SPARE_BYTES: u64 = 64 << 20;
 /// A small disk keeps this part of itself free instead.
 const PART_OF_DISK: u64 = 8;
-/// A write set that deletes may put this much: notes of the front ends about the deletion.
+/// A write set that deletes may put this many bytes: records of the front ends about the deletion.
 const NOTE_BYTES: usize = 4 << 10;
 
-/// What was seen is good for so long: others write to the disk as well.
+/// A measurement is valid for this long: other programs write to the disk as well.
 const LOOK_INTERVAL: Duration = Duration::from_millis(50);
-/// Or until this part of what is kept free was written since.
+/// Or until this part of the reserve was written since.
 const PART_OF_RESERVE: u64 = 16;
 
 /// Watches the free space of one disk.
@@ -29,12 +30,12 @@ pub(super) struct FreeSpace {
     reserve: u64,
     free: u64,
     looked: Instant,
-    /// Bytes that were written since.
+    /// Bytes written since.
     written: u64,
 }
 
 impl FreeSpace {
-    /// Of the disk that holds `folder`, for an engine with so many bytes of memtables.
+    /// The free space of the disk of `folder`, for an engine with this many bytes of memtables.
     pub(super) fn of(folder: &Path, memtables: usize) -> Self {
         let mut space = Self {
             folder: folder.to_owned(),
@@ -51,8 +52,8 @@ impl FreeSpace {
         space
     }
 
-    /// Looks again if it is time, before so many bytes are written. A full disk is always looked
-    /// at: writes go on as soon as there is room.
+    /// Measures again if that is due, before this many bytes are written. A full disk is always
+    /// measured again: writes resume as soon as there is space.
     pub(super) fn look_before(&mut self, now: Instant, bytes: usize) {
         self.written = self.written.saturating_add(bytes as u64);
         let is_recent = now.saturating_duration_since(self.looked) < LOOK_INTERVAL;
@@ -78,12 +79,12 @@ impl FreeSpace {
         }
     }
 
-    /// Whether anything is refused.
+    /// Whether any writes are refused.
     pub(super) fn is_low(&self) -> bool {
         self.free < self.reserve
     }
 
-    /// The refusal of a write set, if there is no room for it.
+    /// The refusal of a write set, if there is no space for it.
     pub(super) fn refusal_of(&self, writes: &WriteSet) -> Option<EngineError> {
         let limit = match makes_room(writes) {
             true => self.reserve / 2,
@@ -104,7 +105,7 @@ impl FreeSpace {
     }
 }
 
-/// Whether a write set deletes, and puts next to nothing.
+/// Whether a write set deletes, and puts only little.
 fn makes_room(writes: &WriteSet) -> bool {
     let mut put_bytes = 0;
     let mut deletes = !writes.range_deletes().is_empty();
@@ -163,7 +164,7 @@ mod tests {
         let (seen, part) = (space.free, space.reserve / PART_OF_RESERVE);
         let part = usize::try_from(part).unwrap();
         let now = space.looked;
-        // What is not looked at stays as it was pretended to be.
+        // Without a new measurement the simulated value stays.
         let pretended = space.reserve;
         let mut looks = |free: u64, after: Duration, bytes: usize| {
             (space.free, space.looked, space.written) = (free, now, 0);

@@ -1,7 +1,7 @@
-//! The queue to the commit thread, which takes from it whatever may share one sync.
+//! The queue to the commit thread, which takes all items that can share one sync.
 //!
-//! While a group waits for company its thread sleeps, and only the sender that makes the group
-//! complete wakes it: being woken by each would take the processor from those still to come.
+//! While a group waits for more items its thread sleeps, and only the sender that completes the
+//! group wakes it: a wake-up by each sender would take processor time from the others.
 
 use std::sync::atomic::{AtomicIsize, Ordering};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, SendError, Sender};
@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use super::grouping::Grouping;
 
-/// Nothing completes a group while nobody waits for one.
+/// No group is complete while the receiver does not wait for one.
 const NOBODY_WAITS: isize = isize::MAX;
 
 /// A queue whose receiver takes many items at once.
@@ -39,19 +39,19 @@ struct Counts {
     /// Items sent whose group is not complete yet. A receiver that is quicker than the sender may
     /// make it negative for a moment.
     waiting: AtomicIsize,
-    /// With how many of those the receiver wants to be woken.
+    /// The number of those at which the receiver is woken.
     wanted: AtomicIsize,
     receiver: OnceLock<Thread>,
 }
 
-/// Where items enter.
+/// The sending side.
 pub struct GroupSender<T> {
     items: Sender<T>,
     counts: Arc<Counts>,
 }
 
 impl<T> GroupSender<T> {
-    /// Adds an item. It comes back if there is no receiver any more.
+    /// Adds an item. Returns it if there is no receiver any more.
     pub fn send(&self, item: T) -> Result<(), SendError<T>> {
         self.items.send(item)?;
         let waiting = self.counts.waiting.fetch_add(1, Ordering::SeqCst) + 1;
@@ -64,20 +64,20 @@ impl<T> GroupSender<T> {
     }
 }
 
-/// Where groups come out. Stays on one thread.
+/// The receiving side. Stays on one thread.
 pub struct GroupReceiver<T> {
     items: Receiver<T>,
     counts: Arc<Counts>,
     grouping: Grouping,
-    /// Until when the group being gathered waits for company, if that wait began before its first
-    /// item was taken.
+    /// Until when the current group waits for more items, if that wait began before its first item
+    /// was taken.
     company_until: Option<Instant>,
 }
 
 impl<T> GroupReceiver<T> {
-    /// Waits for the first item of a group, for ever or so long. If `may_wait` and many are likely
-    /// to come, they are left alone a little: each that wakes this thread takes a processor from
-    /// those behind it.
+    /// Waits for the first item of a group, for ever or for the given time. If `may_wait` and many
+    /// are likely to come, the thread sleeps a little longer: each wake-up takes a processor from
+    /// the senders behind it.
     pub fn first(
         &mut self,
         patience: Option<Duration>,
@@ -99,8 +99,8 @@ impl<T> GroupReceiver<T> {
         }
     }
 
-    /// Hands the items behind the first one to `take`, until that answers that it has no more room,
-    /// and if `may_wait`, waits a little for those that are likely to come: see [`Grouping`].
+    /// Passes the items behind the first one to `take`, until that returns that it is full, and if
+    /// `may_wait`, waits a little for those that are likely to come: see [`Grouping`].
     pub fn gather(&mut self, may_wait: bool, mut take: impl FnMut(T) -> bool) {
         let mut group = 1;
         let begun = self.company_until.take().map(|deadline| (group, deadline));
@@ -122,8 +122,8 @@ impl<T> GroupReceiver<T> {
             .fetch_sub(signed(group), Ordering::SeqCst);
     }
 
-    /// Learns that the last group, of so many items, is done, and how long that took. To be called
-    /// before its senders hear of it: they cannot have come back yet.
+    /// Records that the last group, of this many items, is done, and how long that took. Called
+    /// before its senders are answered, so that none of them has come back yet.
     pub fn finished(&mut self, group: usize, took: Duration) {
         let waiting = self.counts.waiting.load(Ordering::SeqCst);
         let waiting = usize::try_from(waiting).unwrap_or(0);
@@ -140,7 +140,7 @@ impl<T> GroupReceiver<T> {
         true
     }
 
-    /// Sleeps until the group can be complete; answers whether that was before the deadline.
+    /// Sleeps until the group can be complete; returns whether that was before the deadline.
     fn sleep(&self, expected: usize, deadline: Instant) -> bool {
         let expected = signed(expected);
         self.counts.wanted.store(expected, Ordering::SeqCst);
@@ -162,7 +162,7 @@ fn signed(count: usize) -> isize {
 mod tests {
     use super::*;
 
-    /// Longer than a test may take, so that whoever waits to the end is found out.
+    /// Longer than a test may take, so that a wait to the end is noticed.
     const PATIENCE: Duration = Duration::from_secs(20);
 
     fn gather(receiver: &mut GroupReceiver<u32>, may_wait: bool) -> Vec<u32> {

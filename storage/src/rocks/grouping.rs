@@ -1,25 +1,24 @@
-//! How long a synced batch waits for company.
+//! How long a synced batch waits for more commits.
 //!
 //! A sync takes long compared with everything else, so it pays to wait a little for writers that
-//! were just answered and are about to come back. Waiting only makes sense where more writers were
-//! seen than are here, is never longer than a fraction of a sync, and is given up for a while where
-//! nobody comes: a single writer never waits, and writers that take their time cost next to
-//! nothing.
+//! were just answered and are about to come back. A batch only waits if more writers were seen than
+//! are queued, never for longer than a fraction of a sync, and not for a while after waits in vain:
+//! a single writer never waits, and slow writers cost next to nothing.
 
 use std::time::Duration;
 
-/// The wait is at most this part of the last write: enough for writers that only turn around, and
-/// less than those lose who have work to do meanwhile.
+/// The wait is at most this part of the last write: enough for writers that send the next write at
+/// once, and a small loss for the others.
 const FRACTION: u32 = 8;
 /// The wait is never longer than this.
 const MAX_PATIENCE: Duration = Duration::from_millis(1);
-/// After waits in vain, at most this many batches go without one.
+/// After waits in vain, at most this many batches do not wait.
 const MAX_PAUSE: u32 = 64;
 
 /// Decides when a batch waits for more commits.
 #[derive(Debug)]
 pub(super) struct Grouping {
-    /// Writers seen at once: those of the last batch and those who queued meanwhile.
+    /// Concurrent writers: those of the last batch and those that queued meanwhile.
     expected: usize,
     last_write: Duration,
     /// Batches to go before waiting is tried again.
@@ -60,7 +59,7 @@ impl Grouping {
         (self.pause == 0 && self.expected > 1).then_some((self.expected, patience))
     }
 
-    /// Learns how a wait went: with how many commits it began, and with how many it ended.
+    /// Records a wait: with how many commits it began, and with how many it ended.
     pub(super) fn waited(&mut self, present: usize, gathered: usize) {
         let missing = self.expected.saturating_sub(present);
         let rewarded = (gathered - present) * 4 >= missing;
@@ -71,7 +70,7 @@ impl Grouping {
         self.pause = self.next_pause;
     }
 
-    /// Learns of a finished batch: its size, how long it took to write, and how many commits queued
+    /// Records a finished batch: its size, how long it took to write, and how many commits queued
     /// meanwhile.
     pub(super) fn wrote(&mut self, batch: usize, took: Duration, queued: usize) {
         self.expected = batch + queued;

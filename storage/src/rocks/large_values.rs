@@ -1,5 +1,5 @@
-//! Whether the files of large values are all there. RocksDB looks for missing tables when it opens,
-//! and for missing blob files only when a value is read.
+//! Checks that the files of large values are complete. RocksDB looks for missing tables when it
+//! opens, and for missing blob files only when a value is read.
 
 use std::path::Path;
 
@@ -7,7 +7,7 @@ use rocksdb::DB;
 
 use super::open_error::OpenError;
 
-/// How many blob files the newest version of the data refers to.
+/// The number of blob files in the newest version of the data.
 const REFERRED: &str = "rocksdb.num-blob-files";
 
 /// Refuses a database that refers to more blob files than there are.

@@ -1,17 +1,18 @@
 //! Reads the write-ahead logs before RocksDB does, to tell a torn end from damage.
 //!
 //! After a power cut, what was written since the last sync may be there in part: cut short, or with
-//! holes, because the operating system writes pages in any order. None of it was promised, so the
-//! log may be read up to the first bad spot and the rest forgotten. A bad spot in what had been
-//! synced is damage to acknowledged commits, and must be reported. The bytes at the spot look alike
-//! in both cases. What tells them apart is that every batch carries, as log data, the sequence
+//! holes, because the operating system writes pages in any order. None of it was acknowledged as
+//! durable, so the log may be read up to the first bad spot and the rest discarded. A bad spot in
+//! synced data is damage to acknowledged commits, and must be reported. The bytes at the spot look
+//! alike in both cases. The difference is that every batch carries, as log data, the sequence
 //! number up to which the log was synced when the batch was written: if a batch behind the bad spot
 //! says that the spot was synced before, it is damage.
 //!
-//! What is missing at the very end of the logs, no batch behind it can tell: `synced_mark` does.
+//! Data that is missing at the very end of the logs has no batch behind it: `synced_mark` detects
+//! that.
 //!
-//! Nothing is ever deleted: where whole batches follow a torn spot, which RocksDB might take for
-//! the continuation, the log is replaced by its good beginning and kept aside under another name.
+//! Nothing is ever deleted: if whole batches follow a torn spot, which RocksDB might read as the
+//! continuation, the log is replaced by its good beginning and kept under another name.
 //!
 //! The format is in RocksDB's `db/log_format.h` and `db/write_batch.cc`: blocks of 32 KiB, in them
 //! fragments with checksums, of which one or several make up a batch.
@@ -27,10 +28,10 @@ use super::folder::{create_file, sync_folder};
 
 const BLOCK_BYTES: usize = 32 << 10;
 const HEADER_BYTES: usize = 7;
-/// Sequence number and count of a batch, then our log data: tag, length and [`SYNC_MARK_BYTES`].
+/// Sequence number and count of a batch, then the log data: tag, length and [`SYNC_MARK_BYTES`].
 const HEAD_BYTES: usize = 12 + 2 + SYNC_MARK_BYTES;
 const SYNC_MARK_BYTES: usize = 8;
-/// How our log data begins: its tag and its length.
+/// The beginning of the log data: its tag and its length.
 const LOG_DATA_START: [u8; 2] = [3, 8];
 
 /// The log data of a batch: everything up to this sequence number was synced before.
@@ -38,12 +39,12 @@ pub(super) fn sync_mark(synced_sequence: u64) -> [u8; SYNC_MARK_BYTES] {
     synced_sequence.to_be_bytes()
 }
 
-/// What the logs look like.
+/// The state of the logs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum LogState {
-    /// Nothing is wrong with them, as far as this check can tell.
+    /// No error was found.
     Whole,
-    /// They are to be read up to the first bad spot: what follows was never synced.
+    /// They are read up to the first bad spot: the rest was never synced.
     Torn {
         /// The log.
         file: PathBuf,
@@ -61,7 +62,7 @@ pub(super) enum LogState {
     },
 }
 
-/// What was found in the logs.
+/// The result of the check.
 pub(super) struct Logs {
     pub(super) state: LogState,
     /// The sequence number of the last write before the first bad spot, if there is one.
@@ -84,7 +85,7 @@ pub(super) fn check_logs(rocks_path: &Path) -> io::Result<Logs> {
     })
 }
 
-/// Leaves of the logs what comes before `offset` in `file`. The rest is kept in `aside`.
+/// Cuts the logs at `offset` in `file`. The rest is kept in `aside`.
 pub(super) fn cut_torn_log(file: &Path, offset: u64, aside: &Path) -> io::Result<()> {
     let Some(rocks_path) = file.parent() else {
         return Ok(());
@@ -99,7 +100,7 @@ pub(super) fn cut_torn_log(file: &Path, offset: u64, aside: &Path) -> io::Result
             let mut good = create_file(&draft)?;
             io::copy(&mut File::open(&log)?.take(offset), &mut good)?;
             good.sync_all()?;
-            // A second name first, so that there is no moment without the log.
+            // A second name first, so that the log is there at any moment.
             std::fs::hard_link(&log, kept)?;
             std::fs::rename(draft, &log)?;
         } else if log_number(&log) > log_number(file) {
@@ -161,13 +162,13 @@ impl<'a> Fragment<'a> {
     }
 }
 
-/// The spot behind which nothing can be taken for granted.
+/// The first bad spot.
 struct BadSpot {
     file: PathBuf,
     offset: u64,
     /// The last sequence number before it, if a batch came before.
     last_good: Option<u64>,
-    /// Whether a batch behind it says that it had been synced.
+    /// Whether a batch behind it says that the spot was synced.
     was_synced: bool,
     /// Whether a batch was found behind it at all.
     batch_follows: bool,
@@ -220,7 +221,7 @@ impl Scanner {
             }
             self.unfinished = None;
             self.note_bad_spot(path, position);
-            // What follows may still testify, so look for the next place where a fragment begins.
+            // Later batches may tell whether the spot was synced, so search for the next fragment.
             let next = (offset + 1..block.len()).find(|next| {
                 let rest = block.get(*next..).filter(|rest| Fragment::may_begin(rest));
                 rest.and_then(Fragment::parse).is_some()
@@ -308,11 +309,11 @@ impl Scanner {
     }
 }
 
-/// What the first bytes of a batch say.
+/// The first bytes of a batch.
 struct BatchHead {
     sequence: u64,
     last_sequence: u64,
-    /// The sync mark; 0 in a batch without one, which testifies to nothing.
+    /// The sync mark; 0 in a batch without one, which proves nothing.
     synced: u64,
 }
 

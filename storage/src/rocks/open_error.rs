@@ -1,5 +1,4 @@
-//! Why a data folder could not be opened: one sentence that names the path, the cause and the way
-//! out.
+//! Why a data folder could not be opened: one sentence with the path, the cause and the remedy.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -9,12 +8,12 @@ use rocksdb::ErrorKind;
 /// Why a data folder could not be opened. Nothing in it was changed.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
-    /// Somebody else has it open.
+    /// Another process has it open.
     #[error("{} is in use by {holder}: stop it, or choose another data folder", path.display())]
     InUse {
         /// The data folder.
         path: PathBuf,
-        /// Who has it: "process 1234", "this process" or "another process".
+        /// The owner: "process 1234", "this process" or "another process".
         holder: String,
     },
     /// A file stands where the folder should be.
@@ -52,7 +51,7 @@ pub enum OpenError {
     Damaged {
         /// The damaged or missing file, or the folder if the file is not known.
         file: PathBuf,
-        /// What is wrong with it.
+        /// The error.
         cause: String,
     },
     /// Written by a newer release.
@@ -79,7 +78,7 @@ pub enum OpenError {
 }
 
 impl OpenError {
-    /// What the operating system said about `path`.
+    /// An error of the operating system about `path`.
     pub(super) fn from_io(path: &Path, error: &io::Error) -> Self {
         let path = path.to_owned();
         match error.kind() {
@@ -98,8 +97,8 @@ impl OpenError {
         }
     }
 
-    /// What RocksDB said when opening `rocks_path` in the data folder `path`. RocksDB's errors
-    /// carry nothing but text, so this reads the text.
+    /// An error of RocksDB when opening `rocks_path` in the data folder `path`. RocksDB's errors
+    /// are only text, so this parses the text.
     pub(super) fn from_rocks(path: &Path, rocks_path: &Path, error: &rocksdb::Error) -> Self {
         let message: &str = error.as_ref();
         let path = path.to_owned();
@@ -137,7 +136,7 @@ impl OpenError {
     }
 }
 
-/// The database file that `message` speaks of, if it names one.
+/// The database file that `message` names, if any.
 fn named_file(rocks_path: &Path, message: &str) -> Option<PathBuf> {
     message
         .split(|c: char| c.is_whitespace() || matches!(c, ':' | ',' | ';' | '\'' | '"' | '(' | ')'))
@@ -147,7 +146,8 @@ fn named_file(rocks_path: &Path, message: &str) -> Option<PathBuf> {
         .map(|name| rocks_path.join(name))
 }
 
-/// The write-ahead log that RocksDB found damaged. Its error does not name it, its own log does.
+/// The write-ahead log that RocksDB found damaged. Its error does not name the file, its own log
+/// does.
 fn damaged_log(rocks_path: &Path) -> Option<PathBuf> {
     let text = std::fs::read(rocks_path.join("LOG")).ok()?;
     let text = String::from_utf8_lossy(&text);

@@ -24,7 +24,7 @@ const LARGE_VALUE_BYTES: u64 = 64 << 10;
 pub(super) struct MemoryShares {
     /// Block cache, memtables included.
     pub(super) cache: usize,
-    /// Of that, what memtables may take before they are flushed.
+    /// The part of it that memtables may take before they are flushed.
     pub(super) memtables: usize,
     /// Write sets waiting for the commit thread.
     pub(super) queue: usize,
@@ -54,13 +54,13 @@ pub(super) fn database_options(memory: MemoryShares, create: bool) -> Options {
     set_log_and_recovery(&mut options);
     set_memory_and_files(&mut options, memory);
     options.set_merge_operator_associative("tessera.tally", add_tallies);
-    // A tally that every write adds to would otherwise be read through thousands of operands.
+    // Otherwise a read of a tally that every write adds to would merge thousands of operands.
     options.set_max_successive_merges(MAX_SUCCESSIVE_MERGES);
     options.set_compaction_filter("tessera.tally", drop_empty_tally);
     options
 }
 
-/// Options to look at what the manifest says, and at no log: they are looked for in `without_logs`.
+/// Options to read the manifest and no log: logs are searched in `without_logs`.
 pub(super) fn manifest_options(without_logs: &Path) -> Options {
     let mut options = database_options(MemoryShares::of(SMALLEST_MEMORY), false);
     options.set_track_and_verify_wals_in_manifest(false);
@@ -72,7 +72,7 @@ pub(super) fn manifest_options(without_logs: &Path) -> Options {
 /// file. Otherwise, from each flush to the next, every write of a tally would walk through all
 /// additions since and then give up.
 fn with_strict_merges(mut options: Options) -> Options {
-    // There is no method for it. That RocksDB knows the name is seen by the test below.
+    // There is no method for it. The test below checks that RocksDB knows the name.
     let strict = options.get_options_from_string("strict_max_successive_merges=true");
     strict.unwrap_or(options)
 }
@@ -90,20 +90,20 @@ fn set_log_and_recovery(options: &mut Options) {
 }
 
 fn set_memory_and_files(options: &mut Options, memory: MemoryShares) {
-    // Looked into by all workers at once, which this cache allows without a lock.
+    // All workers read the cache at once, which this type allows without a lock.
     let cache = Cache::new_hyper_clock_cache(memory.cache, 0);
     let mut tables = BlockBasedOptions::default();
     tables.set_block_cache(&cache);
     tables.set_bloom_filter(BITS_PER_KEY.into(), false);
     tables.set_block_size(8 << 10);
-    // Within so many entries a read goes from one to the next, and large ones are far apart.
+    // A read scans up to this many entries one by one.
     tables.set_block_restart_interval(4);
     // Index and filter blocks count against the memory setting as well.
     tables.set_cache_index_and_filter_blocks(true);
     tables.set_cache_index_and_filter_blocks_with_high_priority(true);
     tables.set_pin_l0_filter_and_index_blocks_in_cache(true);
-    // In pieces, because the whole index of a file whose data compress well is large. Filters are
-    // whole at first: see `filters`.
+    // Partitioned, because the whole index of a file whose data compresses well is large. Filters
+    // are whole at first: see `filters`.
     tables.set_index_type(BlockBasedIndexType::TwoLevelIndexSearch);
     tables.set_pin_top_level_index_and_filter(true);
     options.set_block_based_table_factory(&tables);
@@ -116,7 +116,8 @@ fn set_memory_and_files(options: &mut Options, memory: MemoryShares) {
     options.set_write_buffer_manager(&manager);
     options.set_write_buffer_size((memory.memtables / 2).clamp(MIN_MEMTABLE_BYTES, MEMTABLE_BYTES));
     options.set_max_write_buffer_number(4);
-    // Inserting an item asks first whether it is there; memtables answer that without a search.
+    // An insert first looks up whether the item exists; the filter of a memtable answers that
+    // without a search.
     options.set_memtable_whole_key_filtering(true);
     options.set_memtable_prefix_bloom_ratio(0.02);
 
@@ -127,7 +128,7 @@ fn set_memory_and_files(options: &mut Options, memory: MemoryShares) {
     options.set_bytes_per_sync(1 << 20);
     options.set_max_open_files(max_open_files());
     set_large_values(options, &cache);
-    // Expired items and dropped containers leave runs of deletions that scans would wade through.
+    // Expired items and dropped containers leave runs of deletions that slow down scans.
     options.add_compact_on_deletion_collector_factory(1_024, 512, 0.5);
 }
 
@@ -155,7 +156,7 @@ fn max_open_files() -> i32 {
 }
 
 /// Adds up a stored tally and the additions to it. Bytes that are no tally count as zero: an error
-/// here would stop compaction, and with it all writes, for a mistake in one counter.
+/// here would stop compaction, and with it all writes, because of one wrong counter.
 fn add_tallies(_key: &[u8], stored: Option<&[u8]>, added: &MergeOperands) -> Option<Vec<u8>> {
     let decode = |encoded: &[u8]| Tally::decode(encoded).unwrap_or_default();
     let stored = stored.map(decode).unwrap_or_default();
@@ -163,9 +164,8 @@ fn add_tallies(_key: &[u8], stored: Option<&[u8]>, added: &MergeOperands) -> Opt
     Some(sum.encode().to_vec())
 }
 
-/// Drops tallies of nothing: otherwise each partition key that ever was would leave one for good.
-/// It becomes a deletion, so what lies below it stays hidden, and additions above it count from
-/// zero.
+/// Drops tallies of zero: otherwise each partition key that ever existed would leave one for good.
+/// The tally becomes a deletion, so older values stay hidden, and later additions count from zero.
 fn drop_empty_tally(_level: u32, key: &[u8], value: &[u8]) -> CompactionDecision {
     match is_tally(key) && Tally::decode(value) == Some(Tally::default()) {
         true => CompactionDecision::Remove,
@@ -194,7 +194,7 @@ mod tests {
         database.merge(b"tally", one.encode()).unwrap();
         database.flush().unwrap();
         drop(database);
-        // Nothing of the file is in memory now.
+        // No block of the file is in memory now.
         let database = open();
         for _ in 0..200 {
             database.merge(b"tally", one.encode()).unwrap();
@@ -202,7 +202,7 @@ mod tests {
         set_perf_stats(PerfStatsLevel::EnableCount);
         let mut context = PerfContext::default();
         context.reset();
-        // An iterator, because of a single read RocksDB does not count what it merges.
+        // An iterator, because RocksDB does not count the merges of a single read.
         let mut reading = database.raw_iterator();
         reading.seek_to_first();
         let merged = context.metric(PerfMetric::InternalMergeCount);
@@ -238,7 +238,7 @@ mod tests {
         for number in 0..98 {
             database.merge(key(number), tally(-3)).unwrap();
         }
-        // What only looks like a tally stays.
+        // A value that only looks like a tally stays.
         database.put(b"item", tally(0)).unwrap();
         // Merged by the first, seen as a value by the second.
         compact();

@@ -1,4 +1,4 @@
-//! Collects one page of a scan, in two goes if the first one would have to wait for the disk.
+//! Collects one page of a scan, in two attempts if the first one would have to wait for the disk.
 
 use bytes::Bytes;
 use rocksdb::{DBRawIterator, ErrorKind};
@@ -7,26 +7,27 @@ use tessera_core::engine::{EngineResult, Page, Scan};
 use super::shared::read_error;
 use super::view::{Reach, View};
 
-/// A scan of memory stops here and goes on elsewhere: longer work does not belong on an async
-/// worker.
+/// A scan of memory stops here and continues on a blocking thread: longer work does not belong on
+/// an async worker.
 const MAX_INLINE_ROWS: usize = 256;
 const MAX_INLINE_BYTES: usize = 128 << 10;
 
-/// A page in the making. All keys and values go into one buffer, which the finished entries share.
+/// A page that is being filled. All keys and values go into one buffer, which the finished entries
+/// share.
 pub(super) struct PageBuilder {
     scan: Scan,
     buffer: Vec<u8>,
-    /// Where each entry's key and value end in the buffer.
+    /// The ends of each entry's key and value in the buffer.
     ends: Vec<(usize, usize)>,
     more: bool,
 }
 
-/// How a go at a page ended.
+/// The outcome of one attempt at a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Progress {
     /// The page is complete.
     Complete,
-    /// What is missing lies beyond the reach allowed.
+    /// The missing part is beyond the allowed reach.
     Unfinished,
 }
 
@@ -40,7 +41,7 @@ impl PageBuilder {
         }
     }
 
-    /// Goes on from where the page stands.
+    /// Continues after the last entry of the page.
     pub(super) fn fill(&mut self, view: &View, reach: Reach) -> EngineResult<Progress> {
         let rest = match self.last_key() {
             Some(last) => self.scan.after(&Bytes::copy_from_slice(last)),
@@ -102,7 +103,7 @@ impl PageBuilder {
         match iterator.status() {
             Ok(()) => Ok(Progress::Complete),
             Err(error) if error.kind() == ErrorKind::Incomplete && self.is_full() => {
-                // Whether anything follows is not worth a trip to the disk.
+                // A read of the disk only to learn whether anything follows is not worth it.
                 self.more = true;
                 Ok(Progress::Complete)
             }

@@ -1,4 +1,4 @@
-//! What the engine, its snapshots and the commit thread share.
+//! State that the engine, its snapshots and the commit thread share.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -15,18 +15,18 @@ use super::database::Database;
 use super::group_queue::GroupSender;
 use super::view::View;
 
-/// What the engine, its snapshots and the commit thread share.
+/// State that the engine, its snapshots and the commit thread share.
 pub(super) struct Shared {
     /// The newest version that every new snapshot includes.
     committed: AtomicU64,
-    /// Snapshots before this version are too old to be judged by what the commit thread remembers,
+    /// Snapshots before this version are too old for the commit thread's window of recent commits,
     /// or will be soon.
     aging_before: AtomicU64,
-    /// The newest version that a power cut cannot take away any more.
+    /// The newest version that is durable.
     synced: AtomicU64,
-    /// The epoch of what is appended.
+    /// The epoch of appended entries.
     epoch: AtomicU64,
-    /// The open database. Whoever changes `newest` holds this lock.
+    /// The open database. Changes of `newest` hold this lock.
     database: Mutex<Option<Arc<Database>>>,
     /// The view that new snapshots share until the next commit.
     newest: ArcSwapOption<View>,
@@ -101,7 +101,7 @@ impl Shared {
     }
 
     /// Makes `version` the one that new snapshots see. Called after its data is written and before
-    /// anybody is answered.
+    /// its writers are answered.
     pub(super) fn publish(&self, version: u64) {
         self.committed.store(version, Ordering::Release);
         let database = self.lock();
@@ -122,12 +122,12 @@ impl Shared {
         self.synced.load(Ordering::Acquire)
     }
 
-    /// Notes that everything up to this version is synced.
+    /// Records that everything up to this version is synced.
     pub(super) fn note_synced(&self, version: u64) {
         self.synced.store(version, Ordering::Release);
     }
 
-    /// The epoch of what is appended.
+    /// The epoch of appended entries.
     pub(super) fn epoch(&self) -> u64 {
         self.epoch.load(Ordering::Acquire)
     }
@@ -137,12 +137,12 @@ impl Shared {
         self.epoch.store(epoch, Ordering::Release);
     }
 
-    /// Whether a snapshot of this version is to be compared with the newest data before it commits.
+    /// Whether a snapshot of this version must be compared with the newest data before it commits.
     pub(super) fn is_aging(&self, version: u64) -> bool {
         version < self.aging_before.load(Ordering::Acquire)
     }
 
-    /// Notes from which version on the commit thread remembers enough.
+    /// Sets the version from which on the commit thread's window is complete.
     pub(super) fn set_aging_before(&self, version: u64) {
         self.aging_before.store(version, Ordering::Release);
     }
@@ -157,7 +157,7 @@ impl Shared {
         self.failure.get_or_init(|| cause);
     }
 
-    /// The refusal of writes, once something failed.
+    /// The refusal of writes after a failure.
     pub(super) fn failure(&self) -> Option<EngineError> {
         self.failure.get().cloned().map(EngineError::ReadOnly)
     }
@@ -169,7 +169,7 @@ impl Shared {
         base_version: u64,
         writes: WriteSet,
     ) -> EngineResult<CommitOutcome> {
-        // One greater than the whole queue takes all of it.
+        // A write set larger than the whole queue takes all of it.
         let bytes = writes.byte_size().clamp(1, self.queue_capacity);
         let permits = u32::try_from(bytes).unwrap_or(u32::MAX);
         let room = Arc::clone(&self.queue_room)
@@ -189,7 +189,7 @@ impl Shared {
         self.queue
             .send(Message::Commit(commit))
             .map_err(|_| closed())?;
-        // The commit thread drops what reaches it after it was told to stop, unapplied.
+        // The commit thread drops messages after its stop, unapplied.
         let (outcome, _writes) = answer.await.map_err(|_| closed())?;
         outcome
     }
@@ -211,7 +211,7 @@ impl Shared {
         true
     }
 
-    /// Lets go of the database; it is closed when the last snapshot is gone too.
+    /// Releases the database; it is closed when the last snapshot is gone too.
     pub(super) fn release_database(&self) -> Option<Arc<Database>> {
         let mut database = self.lock();
         self.newest.store(None);
@@ -224,7 +224,7 @@ impl Shared {
     }
 }
 
-/// What a failed read means to the caller.
+/// The error of a failed read.
 pub(super) fn read_error(error: &rocksdb::Error) -> EngineError {
     let message = error.as_ref().to_owned();
     match error.kind() {

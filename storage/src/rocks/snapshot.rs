@@ -1,7 +1,7 @@
 //! Snapshots of the RocksDB engine.
 //!
-//! Reads try memory first, on the caller's own thread; what needs the disk goes to a thread that
-//! may block.
+//! Reads try memory first, on the caller's own thread; those that need the disk run on a blocking
+//! thread.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ use super::page::{PageBuilder, Progress};
 use super::shared::Shared;
 use super::view::{Reach, View};
 
-/// More keys than this are looked up on a thread that may block, even if all are in memory.
+/// More keys than this are looked up on a blocking thread, even if all are in memory.
 const MAX_INLINE_KEYS: usize = 64;
 
 /// All data as of one moment.
@@ -29,7 +29,7 @@ pub(super) struct RocksSnapshot {
 }
 
 impl RocksSnapshot {
-    /// Reads from memory never wait, so a task with many of them must be made to step aside.
+    /// Reads from memory never yield, so a task with many of them must be made to yield.
     async fn ready(&self) -> EngineResult<()> {
         tokio::task::coop::consume_budget().await;
         self.shared.check_open()
@@ -99,7 +99,7 @@ impl Snapshot for RocksSnapshot {
 
     fn settled(&self) -> Answer<'_, EngineResult<Settled>> {
         let (epoch, version) = (self.shared.epoch(), self.view.version());
-        // What a power cut may still take away must not have been told to anybody.
+        // Only durable data may be shown.
         let synced = version.min(self.shared.synced());
         Answer::ready(Ok(Settled {
             through: Stamp::end_of(epoch, synced),
@@ -132,7 +132,8 @@ impl Snapshot for RocksSnapshot {
                     now.version()
                 }
             };
-            // Given up before waiting: a view keeps RocksDB from dropping what it alone still sees.
+            // Released before waiting: a view keeps RocksDB from dropping versions that only it
+            // sees.
             drop(self);
             shared.commit(version, writes).await
         })

@@ -1,16 +1,16 @@
-//! How far the log was synced, noted beside the data, so that acknowledged writes which are missing
-//! are noticed when the folder is opened.
+//! How far the log was synced, recorded beside the data, so that missing acknowledged writes are
+//! noticed when the folder is opened.
 //!
-//! A log that was deleted, emptied or cut looks like one whose end a power cut tore off; the only
-//! difference is what had been synced, and the log itself no longer says that. So after each sync
-//! the sequence number of the last synced write goes into a small file. That write is not synced
-//! itself, for the next sync would then cost twice as much: the number that reaches the disk may be
-//! an older one, but never one that was not synced before. It is exact after a crash of the process
-//! and after a clean end; after a power cut it may be as old as what the operating system had not
-//! written back yet, usually some seconds.
+//! A log that was deleted, emptied or cut looks like one with a torn end after a power cut; the
+//! only difference is what had been synced, and the log itself no longer says that. So after each
+//! sync the sequence number of the last synced write goes into a small file. That write is not
+//! synced itself, for the next sync would then cost twice as much: the number that reaches the disk
+//! may be an older one, but never one that was not synced before. It is exact after a crash of the
+//! process and after a clean end; after a power cut it may be as old as what the operating system
+//! had not written back yet, usually some seconds.
 //!
-//! A file that is missing says nothing: folders of earlier releases have none, and deleting it is
-//! how to open what is left after a loss.
+//! Without the file nothing is checked: folders of earlier releases have none, and deleting it is
+//! the way to open the rest after a loss.
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -20,7 +20,7 @@ use std::path::{Path, PathBuf};
 use super::crc32c::masked_crc32c;
 use super::folder::{PRIVATE_FILE, sync_folder};
 
-/// Sequence number and checksum: far less than what a disk writes in one piece.
+/// Sequence number and checksum: far less than a disk writes atomically.
 const BYTES: usize = 12;
 /// Sets the checksum apart from those of fragments of the log.
 const KIND: u8 = b'S';
@@ -28,17 +28,17 @@ const KIND: u8 = b'S';
 /// The open file.
 pub(super) struct SyncedMark {
     file: File,
-    /// Whether the last number could not be written. Told once: commits do not depend on it.
+    /// Whether the last number could not be written. Logged once: commits do not depend on it.
     failing: bool,
 }
 
 impl SyncedMark {
-    /// Where the mark of a data folder lies.
+    /// The path of the mark.
     pub(super) fn path(data: &Path) -> PathBuf {
         data.join("synced")
     }
 
-    /// The number that the data folder `data` has, if it has one that can be read.
+    /// The number in the data folder `data`, if there is a readable one.
     pub(super) fn read(data: &Path) -> io::Result<Option<u64>> {
         let path = Self::path(data);
         let bytes = match std::fs::read(&path) {
@@ -56,7 +56,7 @@ impl SyncedMark {
         Ok(sequence)
     }
 
-    /// Notes, durably, that everything up to `sequence` is synced; answers where to note more.
+    /// Records durably that everything up to `sequence` is synced; returns the open mark.
     pub(super) fn create(data: &Path, sequence: u64) -> io::Result<Self> {
         let file = OpenOptions::new()
             .write(true)
@@ -74,7 +74,7 @@ impl SyncedMark {
         })
     }
 
-    /// Notes that everything up to `sequence` is synced.
+    /// Records that everything up to `sequence` is synced.
     pub(super) fn note(&mut self, sequence: u64) {
         let noted = self.file.write_all_at(&encode(sequence), 0);
         if let (Err(error), false) = (&noted, self.failing) {
@@ -83,7 +83,7 @@ impl SyncedMark {
         self.failing = noted.is_err();
     }
 
-    /// Makes durable what was noted.
+    /// Syncs the mark.
     pub(super) fn keep(&self) {
         if let Err(error) = self.file.sync_data() {
             tracing::warn!(%error, "cannot note how far the log is synced");

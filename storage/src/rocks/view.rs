@@ -10,16 +10,15 @@ use tessera_core::engine::{EngineResult, Scan};
 use super::database::Database;
 use super::shared::read_error;
 
-/// Keys that a read of memory may step over because they are deleted, before it counts as long
-/// work.
+/// Deleted keys that a read of memory may step over before it counts as long work.
 const MAX_SKIPPED_INLINE: u64 = 1_000;
 
-/// How far a read may go.
+/// What a read may access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Reach {
     /// Only memtables and the block cache: fast enough for an async worker.
     Memory,
-    /// Also the disk: for threads that may block.
+    /// Also the disk: for blocking threads.
     Disk,
 }
 
@@ -65,7 +64,7 @@ impl View {
         self.version
     }
 
-    /// The value of one key; none if finding out would go beyond `reach`.
+    /// The value of one key; none if a look-up would go beyond `reach`.
     pub(super) fn get(&self, key: &[u8], reach: Reach) -> EngineResult<Option<Option<Bytes>>> {
         self.moment.with_dependent(|database, moment| {
             let options = match reach {
@@ -130,7 +129,7 @@ mod tests {
         let shares = MemoryShares::of(32 << 20);
         let open = || Database::open(folder.path(), shares).unwrap().0;
         let database = open();
-        // Not to be compressed away.
+        // Random, so that it does not compress.
         let mut random = 1_u64;
         let mut value = vec![0; 4 << 10];
         for number in 0..(2 * shares.cache / value.len()) as u64 {
@@ -170,7 +169,7 @@ mod tests {
             let usage = database.property_int_value("rocksdb.block-cache-usage");
             usage.unwrap().unwrap()
         };
-        // What is read again and again.
+        // Data that is read repeatedly.
         for number in 0..200_u64 {
             view.get(&number.to_be_bytes(), Reach::Disk).unwrap();
         }

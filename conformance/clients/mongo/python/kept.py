@@ -78,6 +78,14 @@ def log_in(endpoint, password):
         return client.admin.command("connectionStatus")["authInfo"]["authenticatedUsers"]
 
 
+def followed(database):
+    """A change stream on it and one write: the event's kind and document."""
+    with database.followed.watch() as stream:
+        database.followed.insert_one({"_id": "new"})
+        event = stream.next()
+    return event["operationType"], event["fullDocument"]
+
+
 def cases(client, endpoint):
     database = client.get_database("kept", codec_options=AWARE)
     by_tenant = [order for order in orders() if order["tenant"] == "t3"]
@@ -108,6 +116,7 @@ def cases(client, endpoint):
     yield "a wrong password", refused(OperationFailure, lambda: log_in(endpoint, "wrong")), True
     database.orders.update_one({"_id": 3}, {"$inc": {"total": 1000}})
     yield "a change", database.orders.find_one({"total": 1003})["_id"], 3
+    yield "a change stream", followed(database), ("insert", {"_id": "new"})
 
 
 def main():

@@ -1,4 +1,4 @@
-//! Failed logins, and how long each has to wait; nobody really waits.
+//! Failed logins and their delays, with a clock that the tests move.
 
 use super::*;
 use crate::Timeouts;
@@ -17,7 +17,7 @@ fn gate(logins: &Arc<Logins>, protocol: &'static str, peer: &str) -> LoginGate {
     )
 }
 
-/// How long a wrong login has to wait.
+/// The delay of a wrong login.
 fn fail(gate: &LoginGate, name: &str) -> Duration {
     let (attempt, wait) = gate.enter(Guessing::Password, name).unwrap();
     attempt.failed();
@@ -50,7 +50,7 @@ fn another_address_is_delayed_for_the_same_name_only_and_briefly() {
         let (_attempt, wait) = other.enter(Guessing::Password, name).unwrap();
         assert!(wait.is_zero(), "{protocol} {name}");
     }
-    // The success forgave the name, and not the address that guesses.
+    // The success reset the name, and not the guessing address.
     assert_eq!(fail(&attacker, "ada").as_secs(), 5);
 }
 

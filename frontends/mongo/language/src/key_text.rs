@@ -1,4 +1,4 @@
-//! Keys as people read them: the values behind the memcomparable bytes, where those tell.
+//! Keys in readable form: the values of the memcomparable bytes, where they can be recovered.
 //!
 //! Bytes do not tell which type of number they came from, nor what a text was before its collation;
 //! documents and the rare types are left alone, too. What cannot be told is none.

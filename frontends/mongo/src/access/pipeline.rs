@@ -1,5 +1,5 @@
-//! What a parsed pipeline needs of who runs it: told by its stages themselves, those within others
-//! included, so that it is the same pipeline that is checked and that runs.
+//! The privileges that a parsed pipeline needs, nested stages included. They are derived from the
+//! stages that run, so that the checked pipeline and the executed one are the same.
 
 use tessera_mongo_language::pipeline::{Asked, Namespace, Pipeline, SystemStage, Touch};
 

@@ -1,5 +1,5 @@
-//! A privilege: actions on what a pattern matches. Custom roles are stored as such, built-in ones
-//! expand to such.
+//! A privilege: actions on a resource pattern. User-defined roles are stored as privileges,
+//! built-in ones expand to privileges.
 
 use bson::{Bson, Document, doc};
 use tessera_mongo_language::error::{bad_value, failed_to_parse};

@@ -1,4 +1,4 @@
-//! The built-in roles as a table: which role allows which actions on what.
+//! The table of built-in roles: the actions that each allows on which resources.
 
 use super::Action::{self, *};
 use super::privilege::{Pattern, Privilege};

@@ -1,4 +1,4 @@
-//! What commands that write need on their collection.
+//! The privileges that writing commands need on their collection.
 
 use bson::RawDocument;
 

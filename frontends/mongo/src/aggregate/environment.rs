@@ -1,4 +1,4 @@
-//! What pipelines see of the server: other collections to read, and places to write to.
+//! The environment of pipelines: other collections to read, and targets to write to.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};

@@ -1,4 +1,4 @@
-//! `$merge`: a pipeline's documents into a collection, each by what is there already.
+//! `$merge`: merges a pipeline's documents into a collection.
 
 use std::sync::Arc;
 

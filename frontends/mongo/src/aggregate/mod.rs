@@ -1,5 +1,5 @@
-//! Aggregation: pipelines over collections and views. What the first stages ask is answered by the
-//! planner; the rest runs in the language.
+//! Aggregation: pipelines over collections and views. The planner executes the leading stages; the
+//! rest runs in the language.
 
 pub(crate) mod environment;
 mod merge;

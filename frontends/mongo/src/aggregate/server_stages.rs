@@ -1,5 +1,5 @@
-//! Stages that tell what the server itself is doing: its commands, its sessions, and what it has
-//! remembered of queries, which is nothing: plans are made anew for each.
+//! Stages about the server's activity: its operations, its sessions, and its plan cache and query
+//! statistics, which are empty because every query is planned anew.
 
 use bson::{Bson, DateTime, Document, doc};
 use tessera_mongo_language::compare::type_name;

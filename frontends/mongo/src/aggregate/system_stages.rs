@@ -1,5 +1,5 @@
-//! Stages that the server answers itself: sizes and indexes of a collection, and what others add to
-//! the table.
+//! Stages that the server answers itself: sizes and indexes of a collection, and the rows of other
+//! modules.
 
 use bson::{Bson, DateTime, Document, doc};
 use tessera_core::engine::BoxFuture;

@@ -1,4 +1,4 @@
-//! The login of one connection: the conversation under way, and who it ended with.
+//! The login of one connection: the SCRAM conversation in progress, and the authenticated user.
 
 use std::net::IpAddr;
 

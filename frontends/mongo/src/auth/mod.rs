@@ -1,4 +1,4 @@
-//! Authentication: stored users and roles, and the SCRAM exchange that proves to be one of them.
+//! Authentication: stored users and roles, and the SCRAM exchange.
 
 pub(crate) mod login;
 mod record;

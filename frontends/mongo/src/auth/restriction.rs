@@ -1,4 +1,4 @@
-//! Where users may log in from: the `authenticationRestrictions` of users and roles.
+//! `authenticationRestrictions` of users and roles: the addresses that logins may come from.
 
 use std::net::IpAddr;
 

@@ -1,5 +1,5 @@
-//! SCRAM (RFC 5802 and 7677) from the server's side: what is kept of a password, and the
-//! conversation in which a client proves that it knows it. Pure.
+//! The server's side of SCRAM (RFC 5802 and 7677): the stored credentials of a password, and the
+//! conversation that verifies it. Pure.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;

@@ -1,4 +1,4 @@
-//! Where users and roles are kept: two ordinary collections of `admin`, found by `_id`.
+//! Storage of users and roles: two ordinary collections of `admin`, keyed by `_id`.
 
 use bson::{Bson, Document, doc};
 use bytes::Bytes;

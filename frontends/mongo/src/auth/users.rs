@@ -1,4 +1,4 @@
-//! The users and roles there are, stored ones and configured ones, and what they allow.
+//! All users and roles, stored and configured, and their privileges.
 
 use std::collections::HashSet;
 use std::future::Future;

@@ -1,5 +1,5 @@
-//! What is stored of a collection in its schema: options, identity, shard key and indexes, as one
-//! BSON document.
+//! The stored schema of a collection: options, identity, shard key and indexes, as one BSON
+//! document.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Collections: their names, what is stored of them, and where their documents lie.
+//! Collections: their names, stored definitions, and the placement of documents.
 
 mod cache;
 mod definition;

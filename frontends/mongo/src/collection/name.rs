@@ -1,4 +1,4 @@
-//! Namespaces: which names of databases and collections are allowed, and how core names them.
+//! Namespaces: the allowed names of databases and collections, and their names in the core.
 
 use std::fmt;
 

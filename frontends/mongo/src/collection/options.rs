@@ -1,4 +1,4 @@
-//! The options of a new collection: which there are, and which go together.
+//! The options of a new collection, and which of them can be combined.
 
 use bson::{Bson, Document, RawBsonRef, doc};
 use tessera_mongo_language::collation::Collation;

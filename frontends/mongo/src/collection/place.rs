@@ -1,5 +1,5 @@
-//! Where documents lie: unsharded ones in a single logical partition by `_id`, sharded ones in that
-//! of their shard key, capped ones in the order in which they came.
+//! Placement of documents: unsharded ones in a single logical partition by `_id`, sharded ones in
+//! that of their shard key, capped ones in insertion order.
 
 use bson::raw::RawBsonRef;
 use bson::{Bson, RawDocument};

@@ -1,4 +1,5 @@
-//! What several commands may ask alike: a collation, a hint, variables, numbers with limits.
+//! Options that several commands have in common: a collation, a hint, variables, numbers with
+//! limits.
 
 use bson::{Bson, Document, RawArray, RawBsonRef, RawDocument};
 use tessera_core::deadline;

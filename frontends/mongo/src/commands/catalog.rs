@@ -1,4 +1,4 @@
-//! `listCollections` and `listDatabases`: what there is, filtered as documents are.
+//! `listCollections` and `listDatabases`, with filters.
 
 use std::collections::BTreeMap;
 

@@ -1,5 +1,5 @@
-//! Running one change to its end: a single document in one transaction, many in steps, and what was
-//! done before not again.
+//! Executing one change: a single document in one transaction, many in steps; a retried statement
+//! is not executed again.
 
 use std::sync::Arc;
 

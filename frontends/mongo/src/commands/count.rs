@@ -1,4 +1,4 @@
-//! `count` and `distinct`: queries that answer no documents.
+//! `count` and `distinct`: queries that return no documents.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

@@ -1,5 +1,4 @@
-//! `customAction`: how clients of Cosmos DB create collections with throughput, and change and read
-//! it.
+//! `customAction` of Cosmos DB: creates collections with throughput, changes and reads it.
 
 use bson::{Bson, Document, doc};
 use tessera_core::provisioning::Throughput;

@@ -1,4 +1,4 @@
-//! `explain`: how a command would be done, and what doing it looked at.
+//! `explain`: the plan of a command, and statistics of its execution.
 
 use std::sync::Arc;
 use std::time::Instant;

@@ -1,5 +1,5 @@
-//! The shortest way for what is asked most: one document by its `_id`, found or not. Nothing is
-//! read but what is needed, and documents travel as the bytes that they are stored as.
+//! The fast path of the most frequent query: one document by its `_id`. It decodes only what it
+//! needs, and sends documents as their stored bytes.
 
 use bson::{Bson, RawBsonRef, RawDocument};
 use tessera_core::Error as CoreError;

@@ -1,4 +1,4 @@
-//! `find`: a query whose answers come through a cursor.
+//! `find`: a query whose results are read through a cursor.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! `findAndModify`: changes one document and answers it, as it was or as it is.
+//! `findAndModify`: changes one document and returns it, before or after the change.
 
 use std::sync::Arc;
 

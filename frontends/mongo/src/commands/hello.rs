@@ -1,4 +1,4 @@
-//! `hello`: what a client must know before it says anything else. Also under its old names.
+//! `hello`: the description of the server for clients. Also under its old names.
 
 use std::time::Duration;
 

@@ -1,5 +1,5 @@
-//! `_mergeAuthzCollections`: how mongorestore brings back users and roles, from collections that it
-//! filled with their documents.
+//! `_mergeAuthzCollections`, with which mongorestore restores users and roles, from collections
+//! that it filled with their documents.
 
 use bson::{Bson, Document};
 use tessera_mongo_language::error::bad_value;

@@ -1,5 +1,5 @@
-//! Commands on plans: index filters, and clearing plans that are kept, which are none, because each
-//! query is planned anew.
+//! Commands on plans: index filters, and clearing the plan cache, which is empty because each query
+//! is planned anew.
 
 use bson::{Bson, Document, RawBsonRef, doc};
 use tessera_mongo_language::collation::Collation;

@@ -1,6 +1,5 @@
-//! Fields that are there twice. A document in memory has each of its fields once, so that what a
-//! client says twice must be understood before one is made: a query means both, and an update that
-//! changes one field twice is refused.
+//! Repeated fields. A document in memory has each field once, so repeated fields are handled before
+//! one is made: a query means both, and an update that changes one field twice is refused.
 
 use std::collections::HashSet;
 

@@ -1,4 +1,4 @@
-//! Replica sets: there is none behind a router, and one of a single member where that is played.
+//! Replica sets: none as a mongos, and one of a single member in that mode.
 
 use bson::{DateTime, doc};
 use tessera_mongo_language::error::Code;

@@ -1,4 +1,4 @@
-//! Roles that someone creates, beside the built-in ones.
+//! User-defined roles.
 
 use bson::{Bson, Document, RawBsonRef, doc};
 use tessera_mongo_language::error::{Code, bad_value};

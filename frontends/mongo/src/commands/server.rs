@@ -1,4 +1,4 @@
-//! What the server says of itself without looking at any data.
+//! Information about the server that needs no data.
 
 use bson::{Bson, DateTime, Document, RawBsonRef, bson, doc};
 use tessera_mongo_language::error::{Code, type_mismatch};

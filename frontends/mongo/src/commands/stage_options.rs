@@ -1,5 +1,4 @@
-//! Options of stages that are there twice: refused before a document is made of them, which would
-//! keep one and forget the other.
+//! Repeated options of stages: refused before they become a document, which would keep only one.
 
 use std::collections::HashSet;
 

@@ -1,5 +1,5 @@
-//! What commands of several write statements share: how many there may be, what becomes of errors,
-//! and which statements were done before.
+//! Common parts of commands with several write statements: their number, their errors, and
+//! statements that were executed before.
 
 use bson::{Bson, Document, RawBsonRef, doc};
 use tessera_mongo_language::error::{Code, Error};

@@ -1,4 +1,4 @@
-//! `collStats`, `dbStats` and `dataSize`: how much there is.
+//! `collStats`, `dbStats` and `dataSize`: sizes and counts.
 
 use bson::{Bson, Document, doc};
 use tessera_core::Transaction;

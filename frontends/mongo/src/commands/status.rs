@@ -1,4 +1,4 @@
-//! What the server does right now, and has done since its start.
+//! The current operations of the server, and its counters since the start.
 
 use std::collections::HashSet;
 use std::sync::atomic::Ordering;

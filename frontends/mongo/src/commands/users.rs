@@ -1,4 +1,4 @@
-//! Users: making, changing, dropping and showing them.
+//! Users: creating, changing, dropping and listing them.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! `validate`: reads a collection and what its indexes must hold.
+//! `validate`: compares a collection with its indexes.
 
 use bson::{Bson, Document, doc};
 use tessera_core::Transaction;

@@ -1,4 +1,4 @@
-//! Views: which collection they read in the end, and through which stages.
+//! Views: the collection that they finally read, and the stages.
 
 use std::sync::Arc;
 

@@ -1,5 +1,5 @@
-//! Queries on collections that are computed and not stored, as those of the database `config`: all
-//! documents are at hand, so they are only looked through.
+//! Queries on collections that are computed and not stored, such as those of the database `config`:
+//! all documents are in memory and are scanned.
 
 use bson::Document;
 use tessera_core::deadline;

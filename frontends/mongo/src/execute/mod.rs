@@ -1,5 +1,4 @@
-//! Execution: reading what a plan names, keeping what the filter matches, in the order and form
-//! that were asked for.
+//! Execution: reads what a plan names, applies the filter, the sort and the projection.
 
 pub(crate) mod computed;
 pub(crate) mod partial;

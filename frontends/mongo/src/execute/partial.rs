@@ -1,5 +1,5 @@
-//! Reads no more of a stored document than the fields that a condition or an order looks at: to
-//! make values of all the others would cost more than everything else that a query does.
+//! Decodes only those fields of a stored document that a filter or a sort uses: decoding all others
+//! would cost more than the rest of the query.
 
 use bson::{Bson, Document, RawDocument};
 use tessera_core::deadline;

@@ -1,5 +1,5 @@
-//! Reading what a plan's access names, page by page, and counting what is looked at. A scanner
-//! holds no snapshot: it remembers where it was, and goes on there in another transaction.
+//! Reads what a plan's access names, page by page, and counts what it examines. A scanner holds no
+//! snapshot: it keeps its position, and continues there in another transaction.
 
 use std::collections::HashSet;
 use std::ops::Bound;

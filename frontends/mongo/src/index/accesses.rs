@@ -1,4 +1,4 @@
-//! How often an index was used, and since when that is counted.
+//! The number of uses of each index, and since when they are counted.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 

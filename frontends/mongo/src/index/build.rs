@@ -1,4 +1,4 @@
-//! Building and dropping indexes beside the traffic of their collection.
+//! Building and dropping indexes while their collection is in use.
 
 use std::collections::HashMap;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! Reading and checking index specifications: each option's type, and which go together.
+//! Parsing and checking index specifications: the type of each option, and which can be combined.
 
 use std::sync::Arc;
 

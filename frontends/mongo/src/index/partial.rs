@@ -1,5 +1,5 @@
-//! The filter of a partial index: which operators it may have, and which queries it holds all
-//! answers to.
+//! The filter of a partial index: the operators that it may have, and the queries that the index
+//! can answer.
 
 use bson::{Bson, Document};
 use tessera_mongo_language::collation::Collation;

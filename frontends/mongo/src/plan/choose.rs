@@ -1,5 +1,5 @@
-//! Choosing a plan: which index bounds the search best, gives the order, or holds all that is asked
-//! for.
+//! Choosing a plan: the index that bounds the search best, gives the sort order, or covers the
+//! query.
 
 use std::sync::Arc;
 

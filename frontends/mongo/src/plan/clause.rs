@@ -1,4 +1,4 @@
-//! What a filter says of single paths, as far as an index can use it.
+//! The conditions of a filter on single paths, as far as an index can use them.
 
 use std::collections::BTreeMap;
 

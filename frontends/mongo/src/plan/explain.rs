@@ -1,4 +1,4 @@
-//! How a plan is shown: MongoDB's names for its stages, with what was counted if it was run.
+//! A plan as `explain` shows it: MongoDB's names for its stages, with counts if it was executed.
 
 use bson::{Bson, Document, doc};
 

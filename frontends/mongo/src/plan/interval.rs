@@ -1,4 +1,4 @@
-//! Intervals of values: what a condition on a field leaves to look at in an index.
+//! Intervals of values: the parts of an index that a condition on a field leaves to read.
 
 use std::cmp::Ordering;
 use std::fmt;

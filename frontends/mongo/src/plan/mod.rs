@@ -1,8 +1,9 @@
 //! Plans: how a query finds its documents.
 //!
-//! The planner looks at what a filter says of single paths (`clause`), turns that into intervals of
-//! values (`interval`) and those into ranges of an index's bytes (`bounds`), and chooses among the
-//! indexes (`choose`). Whatever it chooses, the filter is asked for each document that is read.
+//! The planner takes the conditions of a filter on single paths (`clause`), turns them into
+//! intervals of values (`interval`) and those into ranges of an index's bytes (`bounds`), and
+//! chooses among the indexes (`choose`). The filter is always applied to each document that is
+//! read.
 
 mod alternatives;
 pub(crate) mod bounds;

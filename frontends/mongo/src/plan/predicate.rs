@@ -1,4 +1,4 @@
-//! From a filter's tree to what an index can use of it.
+//! From a filter's tree to the conditions that an index can use.
 
 use bson::{Bson, Document};
 use tessera_mongo_language::collation::Collation;

@@ -1,5 +1,5 @@
-//! The database `config`: what a cluster keeps of itself, computed from the core's partition maps
-//! and statistics whenever somebody reads it. `admin.system.version` is computed likewise.
+//! The database `config`: the metadata of a cluster, computed from the core's partition maps and
+//! statistics on each read. So is `admin.system.version`.
 //!
 //! `settings` is an ordinary collection. What clients may switch in `collections` (`noBalance` and
 //! the like) is stored in an ordinary collection of that name and laid over the computed rows.

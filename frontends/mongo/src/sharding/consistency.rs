@@ -1,5 +1,5 @@
-//! `checkMetadataConsistency`: whether what is stored of collections can be read and fits together,
-//! of one collection, of a database, or of all.
+//! `checkMetadataConsistency`: checks that the stored definitions of a collection, a database or
+//! all can be read and are consistent.
 
 use bson::{Bson, Document, RawBsonRef, doc};
 use tessera_core::definition::Definition;

@@ -1,6 +1,6 @@
-//! Where the load and the data of collections lie: `config.partitions`, `config.hotKeys`,
-//! `config.largeKeys` and `config.partitionWarnings`, computed whenever somebody reads them, and
-//! the command `partitionInsight`.
+//! Load and size of collections by partition and key: `config.partitions`, `config.hotKeys`,
+//! `config.largeKeys` and `config.partitionWarnings`, computed on each read, and the command
+//! `partitionInsight`.
 
 use bson::{Bson, Document, doc};
 use tessera_core::Error as CoreError;

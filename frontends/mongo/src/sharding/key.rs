@@ -1,4 +1,4 @@
-//! Shard keys: which patterns are allowed, and what they ask of the indexes beside them.
+//! Shard keys: the allowed patterns, and their requirements on indexes.
 
 use bson::{Bson, Document, doc};
 use tessera_mongo_language::collation::Collation;

@@ -1,4 +1,4 @@
-//! How collections lie over the physical partitions, in MongoDB's words: shards and chunks.
+//! The placement of collections on physical partitions in MongoDB's terms: shards and chunks.
 //!
 //! Each physical partition of a collection is one chunk; partitions of the same number form a
 //! shard. Collections that are not sharded lie in the first one.

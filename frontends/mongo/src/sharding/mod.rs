@@ -2,8 +2,8 @@
 //!
 //! A sharded collection is a container whose logical partitions are the values of its shard key.
 //! What MongoDB calls a shard is here a physical partition: a range of hashes with a size and a
-//! share of the throughput, split and merged by the core. Keys given as ranges (`{ a: 1 }`) are
-//! taken too, and placed by their hash like all others; the answer says so.
+//! share of the throughput, split and merged by the core. Ranged keys (`{ a: 1 }`) are accepted
+//! too, and placed by their hash like all others; the reply says so.
 
 mod chunks;
 mod cluster;

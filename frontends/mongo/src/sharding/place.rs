@@ -1,6 +1,6 @@
 //! Changing how a live collection is placed: sharding, resharding and unsharding it, which is all
-//! one relocation of the core. Reads and writes go on; a document that does not fit ends it and
-//! leaves the collection as it was.
+//! one relocation of the core. Reads and writes continue; a document that does not fit ends the
+//! relocation and leaves the collection as it was.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! What currentOp shows of collections that are being moved and of indexes that are being built.
+//! Resharding and index builds in `currentOp`.
 
 use bson::{Document, doc};
 use tessera_core::job::{Job, Task};

@@ -1,4 +1,4 @@
-//! What stages tell of collections shard by shard: `$shardedDataDistribution`, `$collStats` and
+//! Stages with statistics by shard: `$shardedDataDistribution`, `$collStats` and
 //! `$listClusterCatalog`.
 
 use bson::{Bson, Document, doc};

@@ -1,4 +1,4 @@
-//! A session's latest transaction: which number it has and how it stands.
+//! A session's latest transaction: its number and its state.
 
 use std::sync::Weak;
 use std::time::{Duration, Instant};

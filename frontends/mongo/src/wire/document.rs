@@ -1,6 +1,6 @@
-//! Checks that bytes are a BSON document, down to the last nested value, without making anything of
-//! them. What passes can be read by the `bson` crate without an error or a panic, and by
-//! [`elements`] without looking at it so closely again.
+//! Checks that bytes are a BSON document, nested values included, without decoding it. A document
+//! that passes can be read by the `bson` crate without an error or a panic, and by [`elements`]
+//! without further checks.
 
 use bson::oid::ObjectId;
 use bson::{DateTime, RawBsonRef, RawDocument};

@@ -1,4 +1,4 @@
-//! Packets as real clients send them, byte for byte: they must be read, and no cut of them may be.
+//! Packets of real clients, byte for byte: they must be accepted, and truncated ones refused.
 
 use bson::{RawDocumentBuf, rawdoc};
 use proptest::prelude::*;

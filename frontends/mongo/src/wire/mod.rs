@@ -1,6 +1,5 @@
 //! The wire protocol as pure functions: bytes to messages and back. Every length is checked before
-//! anything is made of it, and every document is walked once, so that nothing behind this has to
-//! expect malformed bytes.
+//! it is used, and every document is walked once, so that later code never sees malformed bytes.
 
 pub(crate) mod compression;
 pub(crate) mod document;

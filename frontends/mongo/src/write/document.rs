@@ -1,4 +1,4 @@
-//! A document on its way into a collection: checked, with its `_id` first.
+//! A document to store: checked, with its `_id` first.
 
 use bson::oid::ObjectId;
 use bson::raw::{RawBsonRef, cstr};

@@ -1,4 +1,4 @@
-//! What a refused write says: which index has the value already, and what the value is.
+//! The duplicate key error: the index that has the value already, and the value.
 
 use bson::{Bson, Document};
 use tessera_core::Error as CoreError;

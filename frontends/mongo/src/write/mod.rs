@@ -1,5 +1,4 @@
-//! Writes: single documents into and out of collections, with validation, limits and the record of
-//! what may be asked for again.
+//! Writes of single documents, with validation, limits and the records of retryable writes.
 
 pub(crate) mod change;
 pub(crate) mod document;

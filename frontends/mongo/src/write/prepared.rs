@@ -1,5 +1,5 @@
-//! Indexes that are to become unique (`prepareUnique`): what is there twice may stay, and nothing
-//! may come to be there twice.
+//! Indexes that are to become unique (`prepareUnique`): existing duplicates stay, new ones are
+//! refused.
 
 use std::collections::HashSet;
 use std::ops::Bound;

@@ -1,6 +1,6 @@
-//! Writes that a client may send again: what each statement of a session's latest numbered command
-//! did, stored by the same transaction that did it. A statement that was done is not done twice;
-//! its first answer is given again, also after a restart.
+//! Retryable writes: the result of each statement of a session's latest numbered command, stored by
+//! the transaction that executed it. A retried statement is not executed twice; its first result is
+//! returned, also after a restart.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -1,5 +1,4 @@
-//! Storing and removing single documents within a transaction, with everything that a collection's
-//! options ask for.
+//! Storing and removing single documents within a transaction, as the collection's options require.
 
 use bson::{Document, RawDocument};
 use tessera_core::Transaction;

@@ -1,5 +1,4 @@
-//! What becomes of a write of many statements that runs out of throughput on its way. Whatever is
-//! answered says what was done:
+//! The handling of a bulk write that runs out of throughput. The reply always says what was done:
 //!
 //! - Nothing was done: the command fails, with the labels that make drivers send it again.
 //! - Something was done: the server waits for the rest itself, for at most [`LONGEST_WAIT`] in all

@@ -1,4 +1,4 @@
-//! Validators: whether a document may be stored.
+//! Validators: checks documents before they are stored.
 
 use bson::Document;
 use tessera_mongo_language::error::{Code, Result};

@@ -28,9 +28,9 @@ pub(super) struct Account {
     keys: Vec<Key>,
     /// The bytes of the shortest key.
     shortest_key: usize,
-    /// Signed by the key that everybody knows alone, as clients of emulators do.
+    /// Has only the public key of the emulators.
     pub(super) is_emulator: bool,
-    /// One of its keys is the one that everybody knows, so that its signatures protect nothing.
+    /// One of its keys is the public one, so that its signatures protect nothing.
     pub(super) is_public: bool,
 }
 
@@ -47,8 +47,8 @@ impl Accounts {
         Self(BTreeMap::from([(EMULATOR_NAME.to_owned(), account)]))
     }
 
-    /// Reads a setting such as `name:key1:key2,name2:key1`. What is wrong is said without
-    /// repeating any part of the text that could be a key.
+    /// Reads a setting such as `name:key1:key2,name2:key1`. Errors repeat no part of the text that
+    /// could be a key.
     pub fn parse(text: &str) -> Result<Self, String> {
         let mut accounts = BTreeMap::new();
         for (entry, number) in text.split(',').zip(1..) {
@@ -63,7 +63,7 @@ impl Accounts {
         Ok(Self(accounts))
     }
 
-    /// What is wrong with the first key that others could guess or know already, if there is one.
+    /// The weakness of the first key that can be guessed or is public, if there is one.
     pub fn weakness(&self) -> Option<String> {
         self.0.values().find_map(|account| {
             let name = &account.name;

@@ -9,7 +9,7 @@ use serde::Deserialize;
 
 use crate::error::{Code, Result, ServiceError};
 
-/// Whose tokens are accepted.
+/// The issuer whose tokens are accepted.
 #[derive(Clone, Debug)]
 pub struct BearerConfig {
     /// The issuer, as its tokens name it.
@@ -23,8 +23,7 @@ pub struct BearerConfig {
 /// The resource for which clients are told to ask tokens.
 const RESOURCE: &str = "https://storage.azure.com";
 
-/// What tokens for the service are issued for, when no other audience is configured. The second
-/// is Azure Storage's own application.
+/// The audiences when no other one is configured. The second is Azure Storage's own application.
 const AUDIENCES: [&str; 3] = [
     RESOURCE,
     "e406a681-f3d4-42a8-90b6-c2b029497af1",
@@ -46,7 +45,7 @@ pub struct Bearer {
 }
 
 impl Bearer {
-    /// Fails in a sentence that says what is wrong with the configuration.
+    /// Fails with a sentence about the error in the configuration.
     pub fn new(config: BearerConfig) -> std::result::Result<Self, String> {
         // It becomes a part of a header, where these would end it.
         let printable = |byte: u8| byte.is_ascii_graphic() && !matches!(byte, b',' | b'=' | b'"');
@@ -126,7 +125,7 @@ impl Bearer {
 
 /// The `WWW-Authenticate` header of answers with status 401.
 pub(super) fn challenge(bearer: Option<&Bearer>) -> String {
-    // Clients take this header apart even if they cannot follow it, and fail at a missing part.
+    // Clients parse this header even if they do not use it, and fail at a missing part.
     let nobody = "https://login.microsoftonline.com/common/oauth2/authorize";
     let issuer = bearer.map_or(nobody, |bearer| &bearer.issuer);
     format!("Bearer authorization_uri={issuer} resource_id={RESOURCE}")

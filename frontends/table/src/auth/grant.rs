@@ -1,10 +1,10 @@
-//! What a request may do once its credentials are checked: every operation of the service asks
-//! its grant first.
+//! The permissions of a request after its credentials are checked: every operation of the service
+//! checks its grant first.
 
 use crate::address::EntityAddress;
 use crate::error::{Code, Result, ServiceError};
 
-/// An operation that needs permission, and what it touches.
+/// An operation that needs permission, and its target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Action<'a> {
     GetProperties,
@@ -16,7 +16,7 @@ pub(crate) enum Action<'a> {
     DeleteTable,
     GetAcl,
     SetAcl,
-    /// Reads many entities; what it reads is bounded by [`Grant::key_range`].
+    /// Reads many entities, within [`Grant::key_range`].
     QueryEntities {
         table: &'a str,
     },
@@ -29,7 +29,7 @@ pub(crate) enum Action<'a> {
     DeleteEntity(EntityName<'a>),
 }
 
-/// Which entity an action is about.
+/// The entity of an action.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct EntityName<'a> {
     pub(crate) table: &'a str,
@@ -52,7 +52,7 @@ impl<'a> EntityName<'a> {
     }
 }
 
-/// What a request may do.
+/// The permissions of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Grant(pub(super) Scope);
 
@@ -62,7 +62,7 @@ pub(super) enum Scope {
     Owner,
     /// A bearer token: everything but access policies.
     Token,
-    /// An account signature: what its resource types and permissions say.
+    /// An account signature: its resource types and permissions.
     Account {
         resource_types: Letters,
         permissions: Letters,
@@ -76,7 +76,7 @@ pub(super) enum Scope {
 }
 
 impl Grant {
-    /// Refuses what the credentials do not allow.
+    /// Refuses actions that the credentials do not allow.
     pub(crate) fn check(&self, action: Action<'_>) -> Result<()> {
         match &self.0 {
             Scope::Owner => Ok(()),

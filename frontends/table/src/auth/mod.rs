@@ -1,7 +1,7 @@
 //! Authentication and authorization: shared keys, shared access signatures, bearer tokens.
 //!
-//! In two steps, for a stored access policy has to be fetched in between: [`authenticate`] checks
-//! who made the request, and [`Claim::grant`] says what it may do.
+//! In two steps, because a stored access policy has to be read in between: [`authenticate`] checks
+//! the credentials, and [`Claim::grant`] returns the permissions.
 
 use std::fmt::Display;
 use std::time::SystemTime;
@@ -29,7 +29,7 @@ pub(crate) use grant::{Action, EntityName, Grant, KeyRange};
 use sas::Sas;
 use shared_key::Scheme;
 
-/// Everything that credentials are checked against.
+/// The accounts and issuers that credentials are checked against.
 #[derive(Clone)]
 pub(crate) struct Authenticator {
     accounts: Accounts,
@@ -52,7 +52,7 @@ impl Authenticator {
         self.accounts.find(name).map(|account| &*account.name)
     }
 
-    /// Whether everybody knows a key of this account.
+    /// Whether a key of this account is public.
     pub(crate) fn is_public(&self, name: &str) -> bool {
         let account = self.accounts.find(name);
         account.is_some_and(|account| account.is_public)
@@ -151,7 +151,7 @@ impl Claim<'_> {
         }
     }
 
-    /// What the request may do; `policy` is the one that [`Self::policy_name`] asked for, if the
+    /// The permissions of the request; `policy` is the one that [`Self::policy_name`] names, if the
     /// table has it.
     pub(crate) fn grant(
         &self,
@@ -178,7 +178,7 @@ fn after_account<'r>(head: &Head<'r>) -> &'r str {
     })
 }
 
-/// A refusal of credentials that says why, as the service does: nothing of it is secret.
+/// A refusal of credentials with the reason, as in the service: the reason is not secret.
 fn failed(detail: impl Display) -> ServiceError {
     Code::AuthenticationFailed.because(detail)
 }

@@ -16,7 +16,7 @@ use crate::service::AccessPolicy;
 
 const MALFORMED: &str = "Signature fields not well formed.";
 
-/// A signature whose origin is checked, but not yet what it allows.
+/// A verified signature whose permissions are not evaluated yet.
 #[derive(Debug)]
 pub(super) struct Sas<'h> {
     fields: Fields<'h>,
@@ -63,7 +63,7 @@ impl<'h> Sas<'h> {
         self.table.zip(self.fields.si)
     }
 
-    /// Checks when, whence and how the request came, and says what it may do.
+    /// Checks time, address and protocol of the request, and returns its permissions.
     pub(super) fn grant(
         &self,
         policy: Option<&AccessPolicy>,
@@ -94,7 +94,7 @@ impl<'h> Sas<'h> {
         }))
     }
 
-    /// What the signature says, completed by the policy to which it refers.
+    /// The fields of the signature, completed by the policy to which it refers.
     fn terms(&self, policy: Option<&AccessPolicy>) -> Result<Terms> {
         let none = AccessPolicy::default();
         let policy = match self.policy_name() {
@@ -116,7 +116,7 @@ impl<'h> Sas<'h> {
     }
 }
 
-/// When a signature holds, and for what.
+/// The validity and the scope of a signature.
 struct Terms {
     start: Option<DateTime>,
     expiry: DateTime,
@@ -177,7 +177,8 @@ impl<'h> Fields<'h> {
             let Some(field) = fields.field(name) else {
                 continue;
             };
-            // Lines are what is signed: a line break could shift values into each other's place.
+            // The signed text has a value on each line: a line break could shift values into each
+            // other's place.
             if field.is_some() || value.contains('\n') {
                 return Err(failed(MALFORMED));
             }
@@ -206,10 +207,10 @@ impl<'h> Fields<'h> {
     }
 }
 
-/// Room for what is signed of most requests.
+/// The capacity for the signed text of most requests.
 const TEXT_BYTES: usize = 256;
 
-/// Adds values to a text that is signed, each on a line of its own.
+/// Adds values to the signed text, each on a line of its own.
 fn put_lines(text: &mut String, values: &[Option<&str>]) {
     for value in values {
         text.push_str(value.unwrap_or_default());
@@ -266,7 +267,7 @@ fn signed_time(text: Option<&str>) -> Result<Option<DateTime>> {
     time.transpose()
 }
 
-/// A value stands in the signature or in its policy.
+/// A value is in the signature or in its policy.
 fn one_of<T>(signed: Option<T>, stored: Option<T>) -> Result<Option<T>> {
     if signed.is_some() && stored.is_some() {
         return Err(failed(

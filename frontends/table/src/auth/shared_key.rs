@@ -19,7 +19,7 @@ use crate::header_names::{CONTENT_MD5, MS_DATE};
 /// How far the date of a request may be from the time of its arrival.
 const SKEW_MAX: Duration = Duration::from_secs(15 * 60);
 
-/// How much of the request is signed.
+/// The scheme of the signature.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Scheme {
     Full,
@@ -70,8 +70,8 @@ fn signed_date<'h>(head: &'h Head<'_>) -> Option<&'h str> {
 /// Refuses requests that are replayed long after they were made.
 fn check_date(date: Option<&str>, account: &Account, now: SystemTime) -> Result<()> {
     let Some(date) = date else {
-        // Some clients of the emulator sign no date. Elsewhere such a signature would be valid
-        // for ever; here anybody can make a new one anyway.
+        // Some clients of the emulator sign no date. With another key such a signature would be
+        // valid for ever; with the public key anyone can make one anyway.
         return if account.is_emulator {
             Ok(())
         } else {
@@ -108,7 +108,7 @@ fn parse_date(date: &str) -> Option<SystemTime> {
     })
 }
 
-/// What is signed of the resource, after the first slash: the account, and up to three parts of
+/// The signed form of the resource, after the first slash: the account, and up to three parts of
 /// the path.
 type Resource<'a> = [&'a str; 4];
 

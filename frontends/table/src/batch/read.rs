@@ -236,7 +236,7 @@ fn parameter<'a>(content_type: &'a str, name: &str) -> Option<&'a str> {
             Some(quoted) => quoted.split_once('"')?,
             None => after.split_at(after.find(';').unwrap_or(after.len())),
         };
-        // Words that stand for no parameter, between semicolons, are passed over.
+        // Words between semicolons that are no parameters are skipped.
         let (_, found) = before.rsplit_once(';').unwrap_or(("", before));
         if found.trim().eq_ignore_ascii_case(name) {
             return Some(value.trim());

@@ -5,7 +5,7 @@ use uuid::Uuid;
 
 const LINE_BREAK: &str = "\r\n";
 
-/// What makes the boundaries of one answer unlike any other's.
+/// The unique part of an answer's boundaries.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Ids {
     pub(crate) batch: Uuid,

@@ -67,7 +67,7 @@ enum Place {
     After,
 }
 
-/// A property whose end is still to come.
+/// A property that is not complete yet.
 #[derive(Default)]
 struct Property {
     name: String,

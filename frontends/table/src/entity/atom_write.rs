@@ -60,7 +60,7 @@ impl Writer for AtomWriter<'_> {
 }
 
 impl AtomWriter<'_> {
-    /// A feed. What it calls goes on after the name in the opening tag of each entry.
+    /// A feed. The callback continues after the name in the opening tag of each entry.
     fn put_feed<T>(
         self,
         out: &mut Vec<u8>,
@@ -189,7 +189,7 @@ fn put_string(out: &mut Vec<u8>, name: &str, text: &str) {
 }
 
 fn put(out: &mut Vec<u8>, markup: impl Display) {
-    // Memory takes all that is written: this cannot fail.
+    // Writing to memory cannot fail.
     io::Write::write_fmt(out, format_args!("{markup}")).ok();
 }
 

@@ -72,7 +72,7 @@ impl DateTime {
         })
     }
 
-    /// Whether the service takes it as a value.
+    /// Whether the service accepts it as a value.
     pub(crate) fn in_range(self) -> bool {
         (Self::FIRST..=Self::LAST).contains(&self)
     }

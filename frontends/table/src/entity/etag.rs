@@ -19,13 +19,13 @@ impl fmt::Display for Etag {
     }
 }
 
-/// Where the colons of a time stand: behind the hour and behind the minute.
+/// The positions of the colons of a time: after the hour and after the minute.
 const COLONS: [usize; 2] = [13, 16];
 
 /// The tag of a version, for a header.
 pub(crate) fn etag(version: DateTime) -> String {
     let mut tag = String::with_capacity(2 * LENGTH);
-    // Memory takes all that is written: this cannot fail.
+    // Writing to memory cannot fail.
     put_etag(&mut tag, version).ok();
     tag
 }

@@ -1,4 +1,4 @@
-//! An entity as a client sent it: members of a body, brought to their types.
+//! An entity as a client sent it: members of a body, converted to their types.
 
 use std::borrow::Cow;
 use std::fmt::Display;
@@ -7,10 +7,10 @@ use super::view::{PARTITION_KEY, ROW_KEY, TIMESTAMP};
 use super::{EdmType, Value};
 use crate::error::{Code, Result, ServiceError};
 
-/// Far more than an entity can have, and few enough to compare every name with every other.
+/// Far more members than an entity can have, and few enough to compare every name with every other.
 const MEMBERS_MAX: usize = 1024;
 
-/// An entity of a request. Nothing in it is held to limits yet.
+/// An entity of a request, before limits are checked.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Incoming {
     pub(crate) partition_key: Option<String>,
@@ -56,7 +56,7 @@ struct Member<'a> {
 }
 
 impl<'a> Members<'a> {
-    /// Whether the body is refused already and the rest of it need not be kept.
+    /// Whether the body is already refused, so that the rest of it is not kept.
     pub(super) fn refused(&self) -> bool {
         self.refusal.is_some()
     }
@@ -66,7 +66,7 @@ impl<'a> Members<'a> {
         self.with(name, |member| member.value.replace(value).is_some());
     }
 
-    /// Takes the type of a member; none is a type that there is not.
+    /// Takes the type of a member; none is an unknown type.
     pub(super) fn edm(&mut self, name: Cow<'a, str>, edm: Option<EdmType>) {
         let Some(edm) = edm else {
             let name = name.escape_debug();
@@ -78,7 +78,7 @@ impl<'a> Members<'a> {
         self.with(name, |member| member.edm.replace(edm).is_some());
     }
 
-    /// Brings the values to their types.
+    /// Converts the values to their types.
     pub(super) fn finish(self) -> Result<Incoming> {
         if let Some(refusal) = self.refusal {
             return Err(refusal);
@@ -126,7 +126,7 @@ impl<'a> Members<'a> {
     }
 }
 
-/// What the service says of a body that it cannot read, and why.
+/// The service's error for a body that it cannot read, with the reason.
 pub(super) fn unreadable(why: impl Display) -> ServiceError {
     let words = "An error occurred while processing this request.";
     ServiceError::new(Code::InvalidInput, words).with_detail(why)
@@ -144,8 +144,8 @@ fn key(name: &str, edm: Option<EdmType>, value: Raw<'_>) -> Result<Option<String
 fn typed<'a>(name: &str, edm: Option<EdmType>, value: Raw<'a>) -> Result<Option<Value<'a>>> {
     let nested = matches!(value, Raw::Nested);
     let value = match (edm, value) {
-        // JavaScript writes an infinite number and an invalid date as null. The type tells them
-        // from a null that is meant, and no value is lost without a word.
+        // JavaScript writes an infinite number and an invalid date as null. The type distinguishes
+        // them from an intended null, so that no value is lost silently.
         (Some(EdmType::Double | EdmType::DateTime), Raw::Null) => None,
         (_, Raw::Null) => return Ok(None),
         (None, Raw::Text(text)) => Some(Value::String(text)),

@@ -16,7 +16,7 @@ impl Incoming {
     /// Reads the body of a request.
     ///
     /// Without an annotation a text, a number with a point or an exponent, an integer of 32 bits
-    /// and a boolean have the type that they look like. A null is as good as no member, unless it
+    /// and a boolean have the type that they look like. A null counts as no member, unless it
     /// stands for a number or a date that JSON cannot write.
     pub(crate) fn from_json(body: &[u8]) -> error::Result<Self> {
         let mut reader = serde_json::Deserializer::from_slice(body);
@@ -54,12 +54,12 @@ impl<'de> Visitor<'de> for MembersVisitor {
     }
 }
 
-/// Control information that clients may send back and that the service knows better.
+/// Control information that clients may send back and that is ignored.
 fn is_ignored(name: &str) -> bool {
     name.starts_with("odata.") || (name.contains("@odata.") && !name.ends_with(TYPE_SUFFIX))
 }
 
-/// The name that an annotation speaks of, or else the name as it is.
+/// The name that an annotation refers to, or else the name as it is.
 fn without_suffix(name: Cow<'_, str>) -> Result<Cow<'_, str>, Cow<'_, str>> {
     match name {
         Cow::Borrowed(text) => match text.strip_suffix(TYPE_SUFFIX) {

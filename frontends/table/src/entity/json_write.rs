@@ -10,12 +10,12 @@ use super::datetime::LENGTH;
 use super::view::{EntityView, Field, Select};
 use super::{EntityLink, Etag, Origin, TableLink, Value, Writer};
 
-/// How much control information an answer has.
+/// The level of control information in an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Metadata {
     /// Names and values only.
     None,
-    /// What cannot be told from the values.
+    /// Types that do not follow from the values.
     Minimal,
     /// Addresses and types of everything.
     Full,
@@ -160,7 +160,7 @@ impl JsonWriter<'_> {
     }
 }
 
-/// Whether the type can be told from the value in JSON.
+/// Whether the type follows from the value in JSON.
 fn is_evident(value: &Value<'_>) -> bool {
     match value {
         Value::String(_) | Value::Int32(_) | Value::Boolean(_) => true,
@@ -201,7 +201,7 @@ fn put_text(out: &mut Vec<u8>, name: &str, text: &str) {
     put_quoted(out, text);
 }
 
-/// A text that something else has.
+/// A formatted text.
 fn put_shown(out: &mut Vec<u8>, name: &str, text: impl Display) {
     put_name(out, name);
     put_quoted_shown(out, text);
@@ -210,7 +210,7 @@ fn put_shown(out: &mut Vec<u8>, name: &str, text: impl Display) {
 /// A value that needs no quotes.
 fn put_plain(out: &mut Vec<u8>, name: &str, value: impl Display) {
     put_name(out, name);
-    // Memory takes all that is written: this cannot fail.
+    // Writing to memory cannot fail.
     io::Write::write_fmt(out, format_args!("{value}")).ok();
 }
 
@@ -266,7 +266,7 @@ fn put_escaped(out: &mut Vec<u8>, text: &str) {
 fn plain_length(text: &[u8]) -> usize {
     const BLOCK: usize = 32;
     const WORD: usize = 8;
-    // Nearly all texts are plain, and a whole block is as quickly looked at as one byte.
+    // Nearly all texts are plain, and a whole block is checked as quickly as one byte.
     let (blocks, _) = text.as_chunks::<BLOCK>();
     let is_plain = |block: &&[u8; BLOCK]| {
         !block
@@ -284,7 +284,7 @@ fn plain_length(text: &[u8]) -> usize {
     length + rest.take_while(|byte| !is_special(**byte)).count()
 }
 
-/// Without branches, so that it can be asked of many bytes at once.
+/// Without branches, so that many bytes are checked at once.
 fn is_special(byte: u8) -> bool {
     (byte < 0x20) | (byte == b'"') | (byte == b'\\')
 }

@@ -1,4 +1,4 @@
-//! The limits that an entity is held to.
+//! The limits of entities.
 
 use std::borrow::Borrow;
 
@@ -95,7 +95,7 @@ impl Limits {
         Ok(())
     }
 
-    /// Whether a batch may be so large.
+    /// Whether a batch may have this size.
     pub(crate) fn check_batch(&self, bytes: usize) -> Result<()> {
         if bytes > self.batch_bytes {
             return Err(Code::RequestBodyTooLarge.into());
@@ -139,7 +139,7 @@ impl Limits {
     }
 }
 
-/// What the service counts for a property: 8 bytes, its name, its value, and 4 more for a length.
+/// The size of a property: 8 bytes, its name, its value, and 4 more for a length.
 fn property_bytes(name: &str, value: &Value<'_>) -> usize {
     let length = match value {
         Value::String(_) | Value::Binary(_) => 4,
@@ -148,7 +148,8 @@ fn property_bytes(name: &str, value: &Value<'_>) -> usize {
     8 + utf16_bytes(name) + length + value.size()
 }
 
-/// Names are identifiers of C#. Of its rarer marks and connectors the common ranges are known here.
+/// Names are identifiers of C#. Of the rarer marks and connectors only the common ranges are
+/// accepted.
 fn is_identifier(name: &str) -> bool {
     let mut chars = name.chars();
     let is_start = |char: char| char == '_' || char.is_alphabetic();

@@ -136,7 +136,7 @@ pub(super) fn utf16_bytes(text: &str) -> usize {
     text.encode_utf16().count() * 2
 }
 
-/// The three that are no numbers have the names of JSON or those of XML.
+/// NaN and the infinities have the names of JSON or those of XML.
 fn parse_double(text: &str) -> Option<f64> {
     match text {
         "NaN" => return Some(f64::NAN),

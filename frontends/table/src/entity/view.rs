@@ -34,14 +34,14 @@ pub(super) enum Field<'a> {
 }
 
 impl<'a> EntityView<'a> {
-    /// About as many bytes as it takes in an answer.
+    /// The approximate number of bytes in an answer.
     pub(crate) fn room(&self) -> usize {
         const SYSTEM_FIELDS: usize = 128;
         let properties = self.properties.byte_size();
         SYSTEM_FIELDS + self.partition_key.len() + self.row_key.len() + properties * 5 / 4
     }
 
-    /// Calls with every field in the order of the answer: the system's first, or as selected.
+    /// Visits every field in the order of the answer: the system's first, or as selected.
     pub(super) fn for_each(&self, select: Option<&Select>, mut visit: impl FnMut(&str, Field<'a>)) {
         if let Some(select) = select {
             for name in &select.names {

@@ -1,4 +1,4 @@
-//! What the writers of answers have in common, whatever their format.
+//! The common interface of the writers of answers.
 
 use std::fmt::{self, Display};
 
@@ -31,7 +31,7 @@ pub(crate) trait Writer {
     fn tables(&self, out: &mut Vec<u8>, names: &mut dyn Iterator<Item = &str>);
 }
 
-/// Where the answer comes from, for the addresses in it: as its client writes them.
+/// The origin of the answer, for the addresses in it, as the client writes them.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Origin<'a> {
     pub(crate) tls: bool,

@@ -10,7 +10,7 @@
 use super::expression::{Comparator, Expression};
 use crate::entity::Value;
 
-/// What has properties: an entity, a table.
+/// A value with properties: an entity or a table.
 pub(crate) trait Properties {
     /// A property by its exact name, `PartitionKey`, `RowKey` and `Timestamp` included.
     fn get(&self, name: &str) -> Option<Value<'_>>;

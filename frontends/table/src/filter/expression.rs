@@ -1,5 +1,4 @@
-//! What a filter says, as a tree: comparisons of a property with a constant, joined by `and`,
-//! `or` and `not`.
+//! A filter as a tree: comparisons of a property with a constant, joined by `and`, `or` and `not`.
 
 use std::cmp::Ordering;
 
@@ -89,7 +88,7 @@ impl Comparator {
         }
     }
 
-    /// What holds exactly when this does not, for values that always have an order.
+    /// The negation, for values that always have an order.
     pub(super) fn negated(self) -> Self {
         match self {
             Self::Equal => Self::NotEqual,

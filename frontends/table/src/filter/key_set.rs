@@ -85,7 +85,7 @@ pub(super) fn line<'k>(pairs: impl IntoIterator<Item = (Cut<'k>, Cut<'k>)>) -> L
     line
 }
 
-/// The keys that compare so with one key.
+/// The keys that compare with one key in this way.
 pub(super) fn compared(comparator: Comparator, key: &str) -> Line<'_> {
     let (before, after) = (Cut::before(key), Cut::after(key));
     match comparator {
@@ -184,7 +184,7 @@ fn cover<'k, V>(segments: &[Segment<'k, V>]) -> Line<'k> {
     line([(first.over.from, last.over.to)])
 }
 
-/// Goes over two lists of segments from cut to cut and asks what holds between.
+/// Sweeps over two lists of segments from cut to cut and joins the rows between.
 fn sweep<'k, V: PartialEq>(
     left: &[Segment<'k, V>],
     right: &[Segment<'k, V>],

@@ -95,13 +95,13 @@ pub(super) fn word(word: &str) -> Option<Value<'static>> {
     }
 }
 
-/// Whether a property name can begin so.
+/// Whether a property name can begin with this character.
 pub(super) fn begins_name(character: char) -> bool {
     continues_name(character) && !character.is_ascii_digit()
 }
 
-/// Whether a property name can go on so. Wider than what names of entities may hold: a filter on
-/// a name that no entity has matches nothing.
+/// Whether a property name can continue with this character. Wider than what names of entities may
+/// hold: a filter on a name that no entity has matches nothing.
 pub(super) fn continues_name(character: char) -> bool {
     if character.is_ascii() {
         return character.is_ascii_alphanumeric() || character == '_';

@@ -1,4 +1,4 @@
-//! What is wrong with a filter, and at which character.
+//! Errors in filters, with their positions.
 
 use std::borrow::Cow;
 
@@ -7,10 +7,10 @@ use nom::error::{ErrorKind, ParseError};
 
 use crate::error::{Code, ServiceError};
 
-/// What parts of the grammar return.
+/// The result of parts of the grammar.
 pub(super) type Parsed<'t, T> = IResult<&'t str, T, Mistake<'t>>;
 
-/// A mistake: the rest of the text from it on, and what is wrong there.
+/// An error: the rest of the text from its position on, and its description.
 #[derive(Debug)]
 pub(super) struct Mistake<'t> {
     at: &'t str,
@@ -24,7 +24,7 @@ pub(super) fn refuse<'t, T>(at: &'t str, what: impl Into<Cow<'static, str>>) -> 
 }
 
 impl Mistake<'_> {
-    /// The refusal, in the service's words followed by ours. `text` is the whole filter.
+    /// The refusal, the service's message followed by the detail. `text` is the whole filter.
     pub(super) fn into_error(self, text: &str) -> ServiceError {
         let before = text.len().saturating_sub(self.at.len());
         let characters = text

@@ -2,8 +2,9 @@
 //!
 //! [`parse()`] turns the text into an [`Expression`] (`parse` has the grammar, `literal` its
 //! constants, `mistake` what a refusal says). [`plan()`] derives from the expression the pieces of
-//! the key order that can hold a match, as sets of keys (`key_set`). What is read is then held
-//! against the expression by [`matches()`], so a plan may say too much but never too little.
+//! the key order that can hold a match, as sets of keys (`key_set`). The entities read are then
+//! checked against the expression by [`matches()`], so a plan may cover too much but never too
+//! little.
 
 mod evaluate;
 mod expression;

@@ -9,9 +9,9 @@
 //! ```
 //!
 //! One side of a comparison is a property and the other a constant. As in the service, the words
-//! are in lower case only, and there are no functions, no arithmetic and no `null`. By itself
-//! stands only what is Boolean: a property, `true`, `false`. The service allows 15 comparisons;
-//! here the length and the nesting are limited instead.
+//! are in lower case only, and there are no functions, no arithmetic and no `null`. Only Boolean
+//! operands may stand alone: a property, `true`, `false`. The service allows 15 comparisons; here
+//! the length and the nesting are limited instead.
 
 use nom::Parser;
 use nom::bytes::complete::take_while;
@@ -45,7 +45,7 @@ pub(crate) fn parse(text: &str) -> Result<Option<Expression>> {
     }
 }
 
-/// What is open around a condition: the whole filter, or a parenthesis.
+/// An open level around a condition: the whole filter, or a parenthesis.
 #[derive(Default)]
 struct Group {
     /// Parts joined by `or` that are complete.
@@ -72,8 +72,8 @@ fn negated(expression: Expression, times: usize) -> Expression {
     (0..times).fold(expression, |inner, _| Expression::Not(Box::new(inner)))
 }
 
-/// Reads a whole filter. What is nested lies on a stack of its own, so that no nesting exhausts a
-/// thread's.
+/// Reads a whole filter. Open levels are on a stack of its own, so that nesting does not exhaust
+/// the thread's.
 fn whole(text: &str) -> Parsed<'_, Expression> {
     let mut outer: Vec<Group> = Vec::new();
     let mut group = Group::default();
@@ -94,7 +94,7 @@ fn whole(text: &str) -> Parsed<'_, Expression> {
         rest = after;
         group.all.push(negated(condition, opened.negations()));
         depth -= opened.negations();
-        // Whatever ends here is a condition of what is around it.
+        // What ends here is a condition of the level around it.
         loop {
             if let Ok((after, _)) = word_is("and").parse(rest) {
                 rest = after;
@@ -123,7 +123,7 @@ fn whole(text: &str) -> Parsed<'_, Expression> {
     }
 }
 
-/// What stands before a condition.
+/// The prefix of a condition.
 enum Opened {
     Condition { negations: usize },
     Parenthesis { negations: usize },
@@ -250,7 +250,7 @@ fn word(input: &str) -> Parsed<'_, Operand<'_>> {
     Ok((rest, Operand::Property(word)))
 }
 
-/// Says what is wrong with text that should not be there.
+/// The error for unexpected text.
 fn unexpected<'t, T>(rest: &'t str, expected: &'static str) -> Parsed<'t, T> {
     let word = name(rest).map_or("", |(_, word)| word);
     match word {

@@ -1,9 +1,9 @@
-//! What must be read to answer a filter: pieces of the key order.
+//! The plan of a filter: the pieces of the key order to read.
 //!
-//! What a filter says of PartitionKey and RowKey is a set of pairs of keys; what it says of other
-//! properties is not known before they are read, so it counts as everything, negated or not.
-//! Pieces hold every entity that can match. Within one partition they are exact; over a range of
-//! partitions rows cannot be skipped and are left to the filter.
+//! The conditions on PartitionKey and RowKey are a set of pairs of keys; conditions on other
+//! properties are not known before the entities are read, so they count as everything, negated or
+//! not. Pieces hold every entity that can match. Within one partition they are exact; over a range
+//! of partitions rows cannot be skipped and are left to the filter.
 
 use std::ops::Bound;
 
@@ -11,10 +11,10 @@ use super::expression::{Comparator, Comparison, Expression};
 use super::key_set::{self, Cut, Interval, Line, Plane, Side};
 use crate::entity::Value;
 
-/// How finely a filter is followed: so many intervals of row keys and so many of partition keys.
+/// The precision of a plan: the most intervals of row keys and of partition keys.
 const LIMIT: usize = 1_000;
 
-/// One thing to read.
+/// One piece to read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Piece {
     Point {
@@ -42,8 +42,8 @@ pub(crate) struct KeyRange<'k> {
     pub(crate) to: Option<(&'k str, Option<&'k str>)>,
 }
 
-/// What to read for a filter, or without one: sorted by PartitionKey and RowKey, not overlapping,
-/// and wholly inside every one of the ranges.
+/// The pieces to read for a filter, or without one: sorted by PartitionKey and RowKey, not
+/// overlapping, and wholly inside every one of the ranges.
 pub(crate) fn plan(filter: Option<&Expression>, ranges: &[KeyRange<'_>]) -> Vec<Piece> {
     let wanted = filter.map_or_else(everything, |filter| keys(filter, false));
     let allowed = ranges.iter().fold(everything(), |allowed, range| {

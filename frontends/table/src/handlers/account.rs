@@ -28,7 +28,7 @@ pub(super) async fn set_properties(call: &Call<'_>) -> Result<Reply> {
     let update = Update::read_xml(&call.body)?;
     let (store, account) = (&call.service.store, call.head.account);
     let altered = store.alter_database(API, account, move |record| {
-        // What cannot be read is put right by setting it.
+        // Unreadable properties are repaired by setting them.
         let mut properties = ServiceProperties::read(record.as_deref()).unwrap_or_default();
         properties.apply(update.clone());
         properties.write()
@@ -65,7 +65,7 @@ pub(super) async fn set_acl(call: &Call<'_>, table: &str) -> Result<Reply> {
     Ok(Reply::empty(StatusCode::NO_CONTENT))
 }
 
-/// `OPTIONS` on anything: whether a browser's page may ask what it is about to.
+/// `OPTIONS` on any resource: whether a page in a browser may send its request.
 pub(super) async fn preflight(service: &Service, head: &Head<'_>) -> Result<Reply> {
     let properties = properties(service, head.account).await?;
     let allowed = service::preflight(
@@ -79,12 +79,12 @@ pub(super) async fn preflight(service: &Service, head: &Head<'_>) -> Result<Repl
     Ok(reply)
 }
 
-/// Tells the browser of a page from elsewhere what it may show it.
+/// Adds the CORS headers for pages of other origins.
 pub(super) async fn add_cors_headers(service: &Service, head: &Head<'_>, headers: &mut HeaderMap) {
     if !head.headers.contains_key(ORIGIN) || head.method == Method::OPTIONS {
         return;
     }
-    // An answer must not fail for these: without them the browser just refuses to show it.
+    // An answer must not fail because of these: without them the browser just does not show it.
     if let Ok(properties) = Box::pin(properties(service, head.account)).await {
         let (origin, method) = (head.header(&ORIGIN), head.method.as_str());
         service::actual(&properties.cors, origin, method, headers);

@@ -53,7 +53,7 @@ pub(super) async fn run(call: &Call<'_>) -> Result<Reply> {
     };
     let (replies, charge) = match answered {
         Ok(answered) => answered,
-        // What belongs to no operation is no answer of the batch but of the request.
+        // Errors outside of any operation are answers of the request and not of the batch.
         Err(refusal) if refusal.operation.is_none() => return Err(refusal),
         Err(refusal) => {
             let form = options::error_form(call.head);
@@ -76,7 +76,7 @@ fn multipart(content_type: &str, body: Vec<u8>) -> Reply {
     reply
 }
 
-/// What a part asks for. Its address may be whole or just a path.
+/// The operation of a part. Its address may be a whole URL or just a path.
 fn step<'p>(call: &Call<'p>, part: &'p Part) -> Result<Step<'p>> {
     let (host, path_and_query) = match part.target.split_once("://") {
         Some((_, rest)) => rest.split_once('/').unwrap_or((rest, "")),
@@ -237,7 +237,7 @@ async fn apply_all(
     Ok((applied, outcome.meter.charge()))
 }
 
-/// The headers of an answer inside a batch, as clients know them.
+/// The headers of an answer inside a batch, as the service has them.
 const PART_HEADERS: [&str; 7] = [
     "Content-Type",
     "ETag",

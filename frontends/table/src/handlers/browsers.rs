@@ -1,9 +1,8 @@
-//! What browsers may ask of an account whose key everybody knows.
+//! Requests of browsers to an account with a public key.
 //!
-//! Every web site knows that key too, and can send the browsers of people on this machine here. So
-//! such an account answers only by a name of this machine, which a site that leads its own name
-//! here cannot have; and it changes nothing for pages of other origins, unless a CORS rule of the
-//! account lets them.
+//! Any web site can use that key, and make browsers on this machine send requests here. So such an
+//! account is served only under a host name of this machine, which DNS rebinding cannot use; and
+//! pages of other origins can change nothing, unless a CORS rule of the account allows it.
 
 use hyper::Method;
 use hyper::header::{HeaderName, ORIGIN};
@@ -15,7 +14,7 @@ use crate::head::Head;
 
 const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 
-/// Refuses what a page from elsewhere may have sent.
+/// Refuses requests that a page of another origin may have sent.
 pub(super) async fn check(service: &Service, head: &Head<'_>) -> Result<()> {
     if !names_this_machine(head.host()) {
         return Err(Code::AuthorizationFailure.because(
@@ -41,7 +40,7 @@ pub(super) async fn check(service: &Service, head: &Head<'_>) -> Result<()> {
     ))
 }
 
-/// Whether a page of another origin made the request; who is no browser says nothing of it.
+/// Whether a page of another origin made the request; clients other than browsers send no origin.
 fn is_from_elsewhere(head: &Head<'_>) -> bool {
     if head.headers.contains_key(SEC_FETCH_SITE) {
         let site = head.header(&SEC_FETCH_SITE);

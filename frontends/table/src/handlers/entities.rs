@@ -44,7 +44,7 @@ pub(super) async fn get(call: &Call<'_>, entity: &EntityAddress) -> Result<Reply
     Ok(reply.costing(charge))
 }
 
-/// The change that an operation asks for.
+/// The change of an operation.
 pub(super) fn read_change(
     service: &Service,
     head: &Head<'_>,
@@ -107,7 +107,7 @@ pub(super) async fn change(call: &Call<'_>, operation: Operation) -> Result<Repl
     Ok(reply.costing(outcome.meter.charge()))
 }
 
-/// The answer to a change that was made.
+/// The answer to a change.
 pub(super) fn changed(head: &Head<'_>, change: &Change, stored: Option<&Item>) -> Result<Reply> {
     let Some(stored) = stored else {
         return Ok(Reply::empty(StatusCode::NO_CONTENT));

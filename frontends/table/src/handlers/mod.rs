@@ -37,7 +37,7 @@ pub(crate) struct Service {
     pub(crate) authenticator: Authenticator,
 }
 
-/// One request on its way through an operation.
+/// One request and its context.
 pub(crate) struct Call<'a> {
     pub(crate) service: &'a Service,
     pub(crate) head: &'a Head<'a>,
@@ -46,27 +46,26 @@ pub(crate) struct Call<'a> {
     pub(crate) id: Uuid,
 }
 
-/// What a request asks for, if it may: decided by its head, before anything of its body is read.
+/// An authorized operation: decided by the request's head, before its body is read.
 pub(crate) struct Admission {
     admitted: Result<Admitted>,
     /// Whether a refusal is written in XML, whatever the client prefers.
     answers_xml: bool,
 }
 
-/// The box is moved time and again on its way from the head to the handler, and is far cheaper to
-/// move than what is in it.
+/// Boxed, because it is moved several times between the head and the handler.
 enum Admitted {
     Preflight,
     Operation(Box<(Operation, Grant)>),
 }
 
 impl Admission {
-    /// Whether the body is of any use.
+    /// Whether the request is authorized, so that its body is needed.
     pub(crate) fn is_granted(&self) -> bool {
         self.admitted.is_ok()
     }
 
-    /// What is asked for, for those who look what takes long.
+    /// The name of the operation, for diagnostics.
     pub(crate) fn operation(&self) -> &'static str {
         match &self.admitted {
             Ok(Admitted::Operation(admitted)) => admitted.0.name(),
@@ -75,7 +74,7 @@ impl Admission {
         }
     }
 
-    /// One that a mistake of ours has ended.
+    /// A request that ended with a bug of the server.
     pub(crate) fn mistaken() -> Self {
         Self {
             admitted: Err(Code::InternalError.into()),
@@ -85,7 +84,7 @@ impl Admission {
 }
 
 impl Service {
-    /// Decides whether a request may do what it asks for. Whoever guesses keys is held up here.
+    /// Decides whether a request is authorized. Wrong keys are answered with increasing delays.
     pub(crate) async fn admit(
         &self,
         head: &Head<'_>,
@@ -131,7 +130,7 @@ impl Service {
         let grant = self.authorize(head).await;
         match &grant {
             Ok(_) => gate.accepted(Guessing::Key, head.account),
-            // There is nothing to guess at a key that everybody knows.
+            // A public key cannot be guessed.
             Err(refusal) if refusal.code == Code::AuthenticationFailed && !is_public => {
                 Box::pin(gate.refused(Guessing::Key, head.account)).await;
             }
@@ -140,7 +139,7 @@ impl Service {
         Ok(Admitted::Operation(Box::new((operation, grant?))))
     }
 
-    /// Answers one request, if it may be and could be read; refusals are answers too.
+    /// Answers one request, with a refusal if it is not authorized or cannot be read.
     pub(crate) async fn answer(
         &self,
         head: &Head<'_>,
@@ -178,7 +177,7 @@ impl Service {
         self.complete(head, reply, id).await
     }
 
-    /// The answer to a request that panicked, which the log says more about.
+    /// The answer to a request that panicked; the log has the details.
     pub(crate) async fn mistake(&self, head: &Head<'_>, id: Uuid) -> Reply {
         let refusal = ServiceError::from(Code::InternalError);
         let reply = self.refusal(&refusal, options::error_form(head), id);
@@ -223,7 +222,8 @@ impl Service {
         }
     }
 
-    /// What the request may do. A signature may leave that to a policy stored with its table.
+    /// The permissions of the request. A signature may leave them to a policy stored with its
+    /// table.
     async fn authorize(&self, head: &Head<'_>) -> Result<Grant> {
         let now = SystemTime::now();
         let claim = auth::authenticate(&self.authenticator, head, now)?;

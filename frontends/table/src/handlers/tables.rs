@@ -73,7 +73,7 @@ fn throughput(call: &Call<'_>) -> Result<Option<Throughput>> {
         .map_err(|error| invalid_header(name, text, &error.to_string()))
 }
 
-/// Throughput that scales, as the header has it.
+/// The autoscale maximum in the header.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Autoscale {
@@ -157,7 +157,7 @@ pub(super) async fn get(call: &Call<'_>, table: &str) -> Result<Reply> {
     })
 }
 
-/// Shows what a table has by the header that asks for it.
+/// Adds the table's throughput, in the header with which clients set it.
 fn with_throughput(reply: Reply, throughput: Option<Throughput>) -> Reply {
     match throughput {
         None => reply,
@@ -179,7 +179,7 @@ pub(super) async fn delete(call: &Call<'_>, table: &str) -> Result<Reply> {
     Ok(Reply::empty(StatusCode::NO_CONTENT))
 }
 
-/// Says which preference was followed, if the client stated one.
+/// Adds the preference that was applied, if the client stated one.
 pub(super) fn with_preference(reply: Reply, prefer: Option<Prefer>) -> Reply {
     match prefer {
         None => reply,

@@ -11,7 +11,7 @@ const ID_CHARS_MAX: usize = 64;
 /// Read, add, update, delete: every permission, in the order in which they are written.
 const PERMISSIONS: &str = "raud";
 
-/// One policy. What it leaves open, the signature must say.
+/// One policy. Fields that it leaves open must be in the signature.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct AccessPolicy {
     pub(crate) id: String,
@@ -35,7 +35,7 @@ impl AccessPolicy {
     }
 }
 
-/// Reads the policies that take the place of all earlier ones. An empty body clears them.
+/// Reads the policies, which replace all earlier ones. An empty body clears them.
 pub(crate) fn read_xml(body: &[u8]) -> Result<Vec<AccessPolicy>> {
     if body.trim_ascii().is_empty() {
         return Ok(Vec::new());
@@ -53,8 +53,8 @@ pub(crate) fn read_xml(body: &[u8]) -> Result<Vec<AccessPolicy>> {
     Ok(policies)
 }
 
-/// The document of these policies. A policy that says nothing has its name alone, which clients
-/// tell apart from empty fields.
+/// The document of these policies. An empty policy has only its name, which clients distinguish
+/// from empty fields.
 pub(crate) fn write_xml(policies: &[AccessPolicy]) -> Vec<u8> {
     document("SignedIdentifiers", |out| {
         for policy in policies {

@@ -47,7 +47,7 @@ impl CorsRule {
         })
     }
 
-    /// Who may read the answer, and with what. A browser takes no credentials for `*`.
+    /// The allowed origin, and whether with credentials. A browser accepts no credentials for `*`.
     fn allow_origin(&self, origin: &str) -> Option<Vec<(HeaderName, HeaderValue)>> {
         if self.allows_all_origins() {
             let all = HeaderValue::from_static("*");
@@ -127,8 +127,8 @@ pub(crate) fn permits(rules: &[CorsRule], origin: &str, method: &str) -> bool {
     rules.iter().any(|rule| rule.allows(origin, method))
 }
 
-/// Adds to the headers of an ordinary answer what the first matching rule lets a browser see.
-/// Call this when the other headers are complete, for errors as well.
+/// Adds the headers of the first matching rule to an ordinary answer. Call this when the other
+/// headers are complete, for errors as well.
 pub(crate) fn actual(
     rules: &[CorsRule],
     origin: Option<&str>,
@@ -146,7 +146,7 @@ pub(crate) fn actual(
         headers.extend(allow);
         headers.extend(exposed.map(|names| (ACCESS_CONTROL_EXPOSE_HEADERS, names)));
     }
-    // Caches must not give what one origin was answered to another, refusals included.
+    // Caches must not serve an answer for one origin to another, refusals included.
     if !rule.is_some_and(CorsRule::allows_all_origins) {
         headers.append(VARY, HeaderValue::from_static("Origin"));
     }
@@ -274,7 +274,7 @@ mod tests {
         }
     }
 
-    /// What `actual` adds to an answer with two headers.
+    /// The headers that `actual` adds to an answer with two headers.
     fn added(rules: &[CorsRule], origin: Option<&str>) -> String {
         let mut headers = HeaderMap::new();
         headers.insert("x-ms-version", HeaderValue::from_static("2019-02-02"));

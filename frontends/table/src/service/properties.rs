@@ -1,6 +1,6 @@
-//! The properties of the service: what is logged and measured, and the rules of CORS.
+//! The properties of the service: logging, metrics, and the rules of CORS.
 //!
-//! They are kept and given back; nothing is logged or measured for them here.
+//! They are stored and returned; logging and metrics have no effect.
 
 use bytes::Bytes;
 use hyper::header::HeaderName;
@@ -34,28 +34,28 @@ pub(crate) struct ServiceProperties {
     pub(crate) cors: Vec<CorsRule>,
 }
 
-/// Which requests are logged.
+/// The requests that are logged.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Logging {
     pub(crate) read: bool,
     pub(crate) write: bool,
     pub(crate) delete: bool,
-    /// How long logs are kept; none for ever.
+    /// How long logs are kept; none: without limit.
     pub(crate) retention_days: Option<u16>,
 }
 
-/// What is measured.
+/// The metrics.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Metrics {
     pub(crate) enabled: bool,
     /// Each operation on its own too. Not kept when nothing is measured.
     pub(crate) include_apis: bool,
-    /// How long measurements are kept; none for ever.
+    /// How long metrics are kept; none: without limit.
     pub(crate) retention_days: Option<u16>,
 }
 
 impl Default for ServiceProperties {
-    /// A new account measures by the hour and keeps that for a week.
+    /// A new account has hourly metrics, kept for a week.
     fn default() -> Self {
         Self {
             logging: Logging::default(),
@@ -91,7 +91,7 @@ impl ServiceProperties {
         Err(Error::Internal(what.to_owned()))
     }
 
-    /// Changes what the update holds and leaves the rest.
+    /// Changes the parts that the update has.
     pub(crate) fn apply(&mut self, update: Update) {
         fn replace<T>(old: &mut T, new: Option<T>) {
             if let Some(new) = new {
@@ -117,7 +117,7 @@ impl ServiceProperties {
     }
 }
 
-/// What a client sets: only the parts that are present change.
+/// An update of a client: only the parts that are present change.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Update {
     pub(crate) logging: Option<Logging>,
@@ -332,7 +332,7 @@ mod tests {
 
     use super::*;
 
-    /// What azure-data-tables 12.7.0 for Python sends with all parts set.
+    /// Sent by azure-data-tables 12.7.0 for Python with all parts set.
     const PYTHON: &str = "<?xml version='1.0' encoding='utf-8'?>\n\
         <StorageServiceProperties><Logging><Version>1.0</Version><Delete>true</Delete>\
         <Read>false</Read><Write>false</Write><RetentionPolicy><Enabled>false</Enabled>\

@@ -1,5 +1,5 @@
-//! Whatever is accepted of an account or a table is read back as it was: policies and properties
-//! made up at random, from their bytes and through a store that is opened again.
+//! Accepted definitions of accounts and tables are read back unchanged: random policies and
+//! properties, from their bytes and through a store that is opened again.
 //! `TESSERA_DEFINITIONS=1000000` makes more of them.
 
 use std::collections::HashMap;
@@ -26,10 +26,10 @@ fn cases() -> u64 {
         .unwrap_or(2_000)
 }
 
-/// One of so many goes through a store.
+/// One of this many goes through a store.
 const STORED_EACH: u64 = 20;
 
-/// Makes up definitions, the same ones for the same number.
+/// Makes random definitions, the same ones for the same seed.
 struct MadeUp(StdRng);
 
 impl MadeUp {

@@ -1,4 +1,4 @@
-//! The statistics of the service: how far its copy in the second region is.
+//! The statistics of the service: the state of its copy in the second region.
 
 use std::time::SystemTime;
 

@@ -1,7 +1,7 @@
 //! The XML of the service as a small tree, read without recursion, and its few forms of writing.
 //!
-//! The service's documents are flat and short: what is deep or long is refused, and so are
-//! document types, which bring entities of their own.
+//! The service's documents are flat and short: deep or long ones are refused, and so are document
+//! types, which define entities.
 
 use quick_xml::Reader;
 use quick_xml::escape::{escape, resolve_xml_entity};
@@ -68,7 +68,7 @@ impl Element {
         Ok(fields)
     }
 
-    /// The children, all of this name and at most so many.
+    /// The children, all of this name and at most this many.
     pub(super) fn list(&self, name: &str, most: usize) -> Result<&[Self]> {
         if self.children.len() > most || self.children.iter().any(|child| child.name != name) {
             let why = format!(

@@ -1,4 +1,4 @@
-//! The table of operators: each row says its name, what arguments it takes, and how it runs.
+//! The table of operators: the name of each, its arguments, and its function.
 
 use bson::Bson;
 

@@ -1,5 +1,5 @@
-//! Validators of collections: a filter that every document must meet, and what the reply says about
-//! one that does not.
+//! Validators of collections: a filter that every document must match, and the explanation in the
+//! error.
 //!
 //! The explanation walks the filter as it was written, so that it can quote it. Each clause is
 //! tried by itself; `inverted` clauses are those that should not have held.

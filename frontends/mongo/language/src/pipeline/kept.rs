@@ -1,4 +1,4 @@
-//! What a stage keeps until it has seen everything: how much memory that takes, and its grant.
+//! The memory of a blocking stage, and its grant.
 
 use bson::Document;
 use tessera_core::deadline;

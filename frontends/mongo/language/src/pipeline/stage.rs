@@ -1,4 +1,4 @@
-//! The table of stages: each row says its name, where it may stand, and how it is parsed.
+//! The table of stages: the name of each, where it is allowed, and its parser.
 
 use std::sync::Arc;
 

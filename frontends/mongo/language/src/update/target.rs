@@ -1,4 +1,4 @@
-//! The paths that an update names, and what they stand for in one document.
+//! The paths of an update, resolved in one document.
 
 use std::fmt;
 

@@ -1,4 +1,4 @@
-//! The document that an upsert begins with: what the query says of it.
+//! The initial document of an upsert, from the equalities of the query.
 
 use std::collections::BTreeMap;
 

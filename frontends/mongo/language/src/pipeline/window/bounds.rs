@@ -1,4 +1,4 @@
-//! The neighbours that count: so many documents, or those within a range of the sorted field.
+//! The bounds of a window: a number of documents, or a range of the sorted field.
 
 use bson::{Bson, Document};
 

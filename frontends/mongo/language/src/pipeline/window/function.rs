@@ -1,4 +1,4 @@
-//! What is computed over a window.
+//! The functions over a window.
 
 use bson::{Bson, Document};
 

@@ -1,4 +1,4 @@
-//! `$setWindowFields`: for each document, what is computed over its neighbours.
+//! `$setWindowFields`: computes values over the neighbours of each document.
 
 mod bounds;
 mod compute;
