@@ -4,8 +4,8 @@
 //! cargo run --release -p tessera-conformance --example keep -- NAME [FLAG…]
 //! ```
 //!
-//! The server gets the flags: `--change-feed always` makes data of format 2, which has feeds. With a
-//! name that ends in `-killed` the filled server is killed, and all of it is in the log.
+//! The server gets the flags: `--change-feed always` makes data of format 2, which has feeds. With
+//! a name that ends in `-killed` the filled server is killed, and all of its data is in the log.
 
 use std::error::Error;
 use std::io::Write as _;
