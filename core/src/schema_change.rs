@@ -157,7 +157,7 @@ impl Store {
         from: &ContainerName,
         to: &ContainerName,
     ) -> Result<Arc<Container>> {
-        self.rename(from, to, false).await
+        self.rename(from, to, None).await
     }
 
     /// Renames a container, and drops the one that has the new name, if there is one: atomically,
@@ -167,27 +167,45 @@ impl Store {
         from: &ContainerName,
         to: &ContainerName,
     ) -> Result<Arc<Container>> {
-        self.rename(from, to, true).await
+        self.replace_container_if(from, to, |_| Ok(())).await
+    }
+
+    /// The same, unless `may_drop` refuses the container that is there by then. A damaged one is
+    /// dropped in any case.
+    pub async fn replace_container_if<F>(
+        &self,
+        from: &ContainerName,
+        to: &ContainerName,
+        may_drop: F,
+    ) -> Result<Arc<Container>>
+    where
+        F: Fn(&Container) -> Result<()> + Send + Sync + 'static,
+    {
+        self.rename(from, to, Some(Arc::new(may_drop))).await
     }
 
     async fn rename(
         &self,
         from: &ContainerName,
         to: &ContainerName,
-        drops: bool,
+        may_drop: Option<MayDrop>,
     ) -> Result<Arc<Container>> {
         if from == to {
             return Err(Error::AlreadyExists(format!("container '{to}'")));
         }
         let (to, feed) = (to.clone(), self.take_storage_id().await?);
         self.alter(from, move |transaction, mut draft| {
-            let to = to.clone();
+            let (to, may_drop) = (to.clone(), may_drop.clone());
             Box::pin(async move {
                 refuse_while_relocating(&draft.definition)?;
-                match transaction.get(&key::catalog(&to)).await? {
-                    None => {}
-                    Some(stored) if drops => drop_in(transaction, &to, &stored).await?,
-                    Some(_) => return Err(Error::AlreadyExists(format!("container '{to}'"))),
+                match (transaction.get(&key::catalog(&to)).await?, may_drop) {
+                    (None, _) => {}
+                    (Some(stored), Some(may_drop)) => {
+                        drop_in(transaction, &to, &stored, may_drop.as_ref()).await?;
+                    }
+                    (Some(_), None) => {
+                        return Err(Error::AlreadyExists(format!("container '{to}'")));
+                    }
                 }
                 let shared = shared_in(transaction, &to).await?;
                 if let (Some(shared), None) = (shared, draft.definition.provisioned)
@@ -345,17 +363,24 @@ async fn refuse_other_format(transaction: &mut Transaction) -> Result<()> {
     check_format(stored.as_deref().unwrap_or_default())
 }
 
+/// Judges a container that is about to be dropped.
+type MayDrop = Arc<dyn Fn(&Container) -> Result<()> + Send + Sync>;
+
 /// Buffers the drop of a container, also of a damaged one.
 async fn drop_in(
     transaction: &mut Transaction,
     name: &ContainerName,
     stored: &Bytes,
+    may_drop: &(dyn Fn(&Container) -> Result<()> + Send + Sync),
 ) -> Result<()> {
     let catalog = Arc::clone(transaction.store.catalog());
     match catalog.load(transaction.snapshot.as_ref(), name).await {
         Err(Error::Corrupt(_)) => damage::forget(transaction, name, stored).await,
         Err(error) => Err(error),
-        Ok(existing) => write_change(transaction, existing.as_deref(), None).map(|_| ()),
+        Ok(existing) => {
+            existing.as_deref().map_or(Ok(()), may_drop)?;
+            write_change(transaction, existing.as_deref(), None).map(|_| ())
+        }
     }
 }
 

@@ -221,15 +221,23 @@ async fn a_replacement_that_fails_leaves_what_was_there() {
     assert!(matches!(missing, Err(Error::NotFound(_))), "{missing:?}");
     let itself = store.replace_container(&name("c"), &name("c")).await;
     assert!(matches!(itself, Err(Error::AlreadyExists(_))), "{itself:?}");
-    assert_eq!(all(&store, &name("c")).await.len(), 1);
-    // A writer that knew the old one does not write to where nobody looks any more.
-    let mut transaction = store.begin().await.unwrap();
-    let old = transaction.container(&name("c")).await.unwrap();
-    transaction.insert(&old, item(2, "x")).await.unwrap();
     store
         .create_container(&name("d"), &new_container(vec![], 1))
         .await
         .unwrap();
+    let refused = store
+        .replace_container_if(&name("d"), &name("c"), |there| {
+            Err(Error::Rejected(format!("'{}' has changed", there.name)))
+        })
+        .await
+        .unwrap_err();
+    assert!(refused.to_string().contains("has changed"), "{refused}");
+    assert_eq!(all(&store, &name("c")).await.len(), 1);
+    assert_eq!(all(&store, &name("d")).await, []);
+    // A writer that knew the old one does not write to where nobody looks any more.
+    let mut transaction = store.begin().await.unwrap();
+    let old = transaction.container(&name("c")).await.unwrap();
+    transaction.insert(&old, item(2, "x")).await.unwrap();
     store
         .replace_container(&name("d"), &name("c"))
         .await

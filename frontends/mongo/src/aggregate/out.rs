@@ -49,18 +49,51 @@ pub(super) async fn replace(
         }
         Ok::<_, Failure>(())
     };
+    let written = match written.await {
+        Ok(()) => put_in_place(environment, &temporary, &namespace, collection).await,
+        failed => failed,
+    };
+    if written.is_err() {
+        drop_quietly(environment, &temporary).await?;
+    }
+    written
+}
+
+/// Readers find the old collection or the new one, and a failure leaves the old one. So does a
+/// change of its options or indexes meanwhile, which the new one does not have.
+async fn put_in_place(
+    environment: &Environment,
+    temporary: &Namespace,
+    namespace: &Namespace,
+    collection: Collection,
+) -> Result<()> {
     let store = &environment.data.store;
-    if let Err(failure) = written.await {
-        drop_quietly(environment, &temporary).await?;
-        return Err(failure);
+    let replaced =
+        store.replace_container_if(&temporary.container, &namespace.container, move |there| {
+            let existing = Collection::decode(&there.definition.schema).map_err(|_| changed())?;
+            let live = existing.live_indexes(&there.definition);
+            let is_same = existing.options == collection.options
+                && live
+                    .map(|(spec, ..)| &spec.document)
+                    .eq(collection.indexes.iter().map(|spec| &spec.document));
+            is_same.then_some(()).ok_or_else(changed)
+        });
+    match replaced.await {
+        Ok(_) => Ok(()),
+        Err(CoreError::Rejected(_)) => {
+            let message = format!(
+                "the options or indexes of '{namespace}' changed while $out was writing to it; \
+                 nothing was replaced"
+            );
+            Err(Failure::new(Code::COMMAND_FAILED, message))
+        }
+        Err(error) => Err(error.into()),
     }
-    // Readers find the old collection or the new one, and a failure leaves the old one.
-    let replaced = store.replace_container(&temporary.container, &namespace.container);
-    if let Err(error) = replaced.await {
-        drop_quietly(environment, &temporary).await?;
-        return Err(error.into());
-    }
-    Ok(())
+}
+
+/// The core's word for a refusal.
+fn changed() -> CoreError {
+    CoreError::Rejected("the collection has changed".into())
 }
 
 /// An empty collection with the options and indexes of the one it replaces.

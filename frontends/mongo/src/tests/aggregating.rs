@@ -184,3 +184,49 @@ async fn a_collection_that_is_replaced_is_never_missing() {
     let is_left = |it: &Document| it.get_str("name").unwrap().starts_with("tmp.");
     assert!(!names.iter().any(is_left), "{names:?}");
 }
+
+/// What `$out` would silently lose is refused: changes of the collection since it began.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_collection_that_changes_while_it_is_replaced_stays() {
+    let mut client = Client::new().await;
+    for step in 0..10 {
+        let documents = (0..1_000).map(|n| doc! { "_id": step * 1_000 + n });
+        client.insert("db", "a", documents.collect()).await;
+    }
+    let key = doc! { "key": { "x": 1 }, "name": "x_1" };
+    let changes = [
+        doc! { "createIndexes": "b", "indexes": [key] },
+        doc! { "dropIndexes": "b", "index": "kept" },
+        doc! { "collMod": "b", "validator": { "x": 1 } },
+    ];
+    for change in changes {
+        let mut codes = Vec::new();
+        // The change may come too late, after the collection was replaced.
+        while codes.len() < 20 && codes.last() != Some(&125) {
+            client.run("db", doc! { "drop": "b" }).await;
+            client.insert("db", "b", vec![doc! { "_id": "old" }]).await;
+            let kept = doc! { "key": { "y": 1 }, "name": "kept" };
+            let create = doc! { "createIndexes": "b", "indexes": [kept] };
+            client.run("db", create).await;
+            let mut other = client.another();
+            let replacing = tokio::spawn(async move {
+                let out = doc! { "aggregate": "a", "pipeline": [{ "$out": "b" }], "cursor": {} };
+                other.code("db", out).await
+            });
+            let is_temporary = |it: &Document| it.get_str("name").unwrap().starts_with("tmp.");
+            while !replacing.is_finished() {
+                let list = doc! { "listCollections": 1, "nameOnly": true };
+                if client.batch("db", list).await.iter().any(is_temporary) {
+                    client.run("db", change.clone()).await;
+                    break;
+                }
+            }
+            codes.push(replacing.await.unwrap());
+        }
+        assert_eq!(codes.last(), Some(&125), "{change}: {codes:?}");
+        let found = client.find("db", "b", doc! {}).await;
+        assert_eq!(found, [doc! { "_id": "old" }], "{change}");
+        let list = doc! { "listCollections": 1, "nameOnly": true };
+        assert_eq!(client.batch("db", list).await.len(), 2, "{change}");
+    }
+}
