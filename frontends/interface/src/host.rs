@@ -20,6 +20,10 @@ pub fn names_this_machine(host: &str) -> bool {
         .strip_prefix('[')
         .and_then(|name| name.strip_suffix(']'));
     let name = bracketed.unwrap_or(name);
+    // What nearly all clients use need not be parsed.
+    if ["127.0.0.1", "localhost"].contains(&name) {
+        return true;
+    }
     if let Ok(address) = name.parse::<IpAddr>() {
         return address.to_canonical().is_loopback();
     }
