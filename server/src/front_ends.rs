@@ -131,8 +131,7 @@ pub(crate) const TABLE: &[Row] = &[
         options: console::OPTIONS,
         protocols: &[b"http/1.1"],
         has_users: |config| config.console.admin_key().is_some(),
-        // The setting takes no short key.
-        weakness: |_| None,
+        weakness: |config| config.console.weakness(),
         first_user: |_| None,
         connect: |_, endpoint| endpoint.url(),
         start: |services| {

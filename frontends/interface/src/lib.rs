@@ -6,6 +6,7 @@
 
 mod activity;
 mod guarded;
+mod guessable;
 mod host;
 mod logins;
 mod strangers;
@@ -23,6 +24,7 @@ use tokio::sync::watch;
 
 pub use activity::{Activity, MIN_BYTES_PER_SECOND, Request, RequestId, Timeouts};
 pub use guarded::guarded;
+pub use guessable::guessable;
 pub use host::names_this_machine;
 pub use logins::{Attempt, Guessing, LoginGate, Logins};
 pub use strangers::{http_refusal, nosql_refusal, speaks_http, speaks_nosql};

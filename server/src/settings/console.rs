@@ -1,5 +1,7 @@
 //! The settings of the console.
 
+use tessera_frontend::guessable;
+
 use super::value::Secret;
 use super::{Apply, Kind, Setting};
 
@@ -16,6 +18,12 @@ impl ConsoleSettings {
     /// The key that clients on other machines send.
     pub(crate) fn admin_key(&self) -> Option<&str> {
         self.admin_key.as_ref().map(|Secret(key)| key.as_str())
+    }
+
+    /// The weakness of a key that can be guessed, although it is long enough to be taken.
+    pub(crate) fn weakness(&self) -> Option<String> {
+        let why = guessable(self.admin_key()?.as_bytes())?;
+        Some(format!("the key in console-admin-key {why}"))
     }
 }
 

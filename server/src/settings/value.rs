@@ -5,6 +5,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
+use tessera_frontend::guessable;
 use tessera_storage::Address;
 
 use super::EngineChoice;
@@ -120,12 +121,14 @@ pub(super) fn weak_password(name: &str, text: &str) -> Option<String> {
             ));
         }
         let characters = password.chars().count();
-        (characters < MIN_PASSWORD_CHARACTERS).then(|| {
-            format!(
+        if characters < MIN_PASSWORD_CHARACTERS {
+            return Some(format!(
                 "the password of '{user}' in {name} has {characters} characters, and \
                  {MIN_PASSWORD_CHARACTERS} are the least"
-            )
-        })
+            ));
+        }
+        let why = guessable(password.as_bytes())?;
+        Some(format!("the password of '{user}' in {name} {why}"))
     })
 }
 
@@ -137,13 +140,16 @@ mod tests {
     fn passwords_that_are_soon_guessed_are_named_and_never_shown() {
         for (text, expected) in [
             ("ada:correct-horse", None),
-            ("ada:12345678", None),
+            ("ada:12345678", Some("is a sequence")),
+            ("ada:Password1", Some("commonest")),
             ("ada:1234567", Some("'ada'")),
             ("ada:correct-horse,bob:b", Some("'bob'")),
             ("administrator:Administrator", Some("the name itself")),
             ("ada::::::::", Some("7 characters")),
+            ("ada:::::::::", Some("repeats a few")),
             ("ada:éééé", Some("4 characters")),
-            ("ada:éééééééé", None),
+            ("ada:éééééééé", Some("repeats a few")),
+            ("ada:éüöäêôîß", None),
         ] {
             let weak = weak_password("mongo-users", text);
             assert_eq!(weak.is_some(), expected.is_some(), "{text}: {weak:?}");

@@ -179,6 +179,7 @@ fn refuses_secrets_that_can_be_guessed_where_others_can_try() {
     let emulator = "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/\
                     K1SZFPTOtr/KBHBeksoGMGw==";
     let strong = "c3Ryb25n".repeat(6);
+    let zeros = format!("mine:{}==", "A".repeat(86));
     let public = format!("mine:{emulator}");
     let second = format!("mine:{strong}:{emulator}");
     for address in [
@@ -212,7 +213,25 @@ fn refuses_secrets_that_can_be_guessed_where_others_can_try() {
                 "ada:1234567",
                 "'ada' in cql-users has 7 characters",
             ),
+            (
+                "cql",
+                "cql-users",
+                "ada:Changeme1",
+                "'ada' in cql-users is one of the commonest",
+            ),
             ("table", "table-accounts", "mine:AA==", "'mine' has 1 bytes"),
+            (
+                "table",
+                "table-accounts",
+                &zeros,
+                "'mine' repeats a few characters",
+            ),
+            (
+                "console",
+                "console-admin-key",
+                "aaaaaaaaaaaaaaaa",
+                "the key in console-admin-key repeats a few",
+            ),
             (
                 "table",
                 "table-accounts",

@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 
+use tessera_frontend::guessable;
+
 use super::signature::{Key, Signature};
 use crate::address::SECONDARY;
 
@@ -26,8 +28,8 @@ pub struct Accounts(BTreeMap<String, Account>);
 pub(super) struct Account {
     pub(super) name: String,
     keys: Vec<Key>,
-    /// The bytes of the shortest key.
-    shortest_key: usize,
+    /// What is wrong with the first key that can be guessed, after "a key of the account".
+    guessable: Option<String>,
     /// Has only the public key of the emulators.
     pub(super) is_emulator: bool,
     /// One of its keys is the public one, so that its signatures protect nothing.
@@ -39,8 +41,11 @@ impl Accounts {
     pub fn emulator() -> Self {
         let account = Account {
             name: EMULATOR_NAME.to_owned(),
-            keys: Key::parse(EMULATOR_KEY).into_iter().collect(),
-            shortest_key: KEY_BYTES_MIN,
+            keys: Key::parse(EMULATOR_KEY)
+                .map(|(key, _)| key)
+                .into_iter()
+                .collect(),
+            guessable: None,
             is_emulator: true,
             is_public: true,
         };
@@ -72,13 +77,8 @@ impl Accounts {
                     "the account '{name}' has the public key of the storage emulators"
                 ));
             }
-            let short = account.shortest_key < KEY_BYTES_MIN;
-            short.then(|| {
-                format!(
-                    "a key of the account '{name}' has {} bytes, and {KEY_BYTES_MIN} are the least",
-                    account.shortest_key
-                )
-            })
+            let why = account.guessable.as_ref()?;
+            Some(format!("a key of the account '{name}' {why}"))
         })
     }
 
@@ -100,9 +100,11 @@ impl Account {
         }
         let mut keys = Vec::with_capacity(KEYS_MAX);
         let mut texts = Vec::with_capacity(KEYS_MAX);
+        let mut weak = None;
         for text in parts.filter(|text| !text.is_empty()) {
-            let key = Key::parse(text)
+            let (key, bytes) = Key::parse(text)
                 .ok_or_else(|| format!("A key of the account '{name}' is not in base64."))?;
+            weak = weak.or_else(|| weakness(&bytes));
             keys.push(key);
             texts.push(text);
         }
@@ -114,7 +116,7 @@ impl Account {
         Ok(Self {
             name: name.to_owned(),
             keys,
-            shortest_key: texts.iter().map(|text| key_bytes(text)).min().unwrap_or(0),
+            guessable: weak,
             is_emulator: texts.iter().all(|text| *text == EMULATOR_KEY),
             is_public: texts.contains(&EMULATOR_KEY),
         })
@@ -127,9 +129,15 @@ impl Account {
     }
 }
 
-/// How many bytes a key in base64 has.
-fn key_bytes(text: &str) -> usize {
-    text.trim_end_matches('=').len() * 3 / 4
+/// Why a key can be guessed, if it can.
+fn weakness(key: &[u8]) -> Option<String> {
+    if key.len() < KEY_BYTES_MIN {
+        let length = key.len();
+        return Some(format!(
+            "has {length} bytes, and {KEY_BYTES_MIN} are the least"
+        ));
+    }
+    guessable(key).map(str::to_owned)
 }
 
 fn is_name(name: &str) -> bool {
