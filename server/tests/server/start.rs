@@ -174,77 +174,81 @@ fn refuses_to_be_reachable_from_elsewhere_without_users() {
     }
 }
 
+/// Front end, the setting of its secrets, a secret that can be guessed, and what the refusal says of it.
+const GUESSABLE: [(&str, &str, &str, &str); 8] = [
+    (
+        "mongo",
+        "mongo-users",
+        "ada:b",
+        "'ada' in mongo-users has 1 characters",
+    ),
+    (
+        "mongo",
+        "mongo-users",
+        "ada:correct-horse,bob:1234567",
+        "'bob' in mongo-users",
+    ),
+    (
+        "cql",
+        "cql-users",
+        "administrator:administrator",
+        "is the name itself",
+    ),
+    (
+        "cql",
+        "cql-users",
+        "ada:1234567",
+        "'ada' in cql-users has 7 characters",
+    ),
+    (
+        "cql",
+        "cql-users",
+        "ada:Changeme1",
+        "'ada' in cql-users is one of the commonest",
+    ),
+    ("table", "table-accounts", "mine:AA==", "'mine' has 1 bytes"),
+    (
+        "console",
+        "console-admin-key",
+        "aaaaaaaaaaaaaaaa",
+        "the key in console-admin-key repeats a few",
+    ),
+    (
+        "table",
+        "table-accounts",
+        PUBLIC_KEY,
+        "public key of the storage emulators",
+    ),
+];
+
+const PUBLIC_KEY: &str = "mine:Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/\
+                          K1SZFPTOtr/KBHBeksoGMGw==";
+
 #[test]
 fn refuses_secrets_that_can_be_guessed_where_others_can_try() {
-    let emulator = "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/\
-                    K1SZFPTOtr/KBHBeksoGMGw==";
-    let strong = "c3Ryb25n".repeat(6);
     let zeros = format!("mine:{}==", "A".repeat(86));
-    let public = format!("mine:{emulator}");
-    let second = format!("mine:{strong}:{emulator}");
+    let second = PUBLIC_KEY.replace(':', &format!(":{}:", "c3Ryb25n".repeat(6)));
+    let long = [
+        (
+            "table",
+            "table-accounts",
+            zeros.as_str(),
+            "'mine' repeats a few characters",
+        ),
+        (
+            "table",
+            "table-accounts",
+            second.as_str(),
+            "public key of the storage emulators",
+        ),
+    ];
     for address in [
         "0.0.0.0:0",
         "[::]:0",
         "192.0.2.1:8080",
         "[::ffff:0.0.0.0]:0",
     ] {
-        for (front_end, setting, secret, words) in [
-            (
-                "mongo",
-                "mongo-users",
-                "ada:b",
-                "'ada' in mongo-users has 1 characters",
-            ),
-            (
-                "mongo",
-                "mongo-users",
-                "ada:correct-horse,bob:1234567",
-                "'bob' in mongo-users",
-            ),
-            (
-                "cql",
-                "cql-users",
-                "administrator:administrator",
-                "is the name itself",
-            ),
-            (
-                "cql",
-                "cql-users",
-                "ada:1234567",
-                "'ada' in cql-users has 7 characters",
-            ),
-            (
-                "cql",
-                "cql-users",
-                "ada:Changeme1",
-                "'ada' in cql-users is one of the commonest",
-            ),
-            ("table", "table-accounts", "mine:AA==", "'mine' has 1 bytes"),
-            (
-                "table",
-                "table-accounts",
-                &zeros,
-                "'mine' repeats a few characters",
-            ),
-            (
-                "console",
-                "console-admin-key",
-                "aaaaaaaaaaaaaaaa",
-                "the key in console-admin-key repeats a few",
-            ),
-            (
-                "table",
-                "table-accounts",
-                &public,
-                "public key of the storage emulators",
-            ),
-            (
-                "table",
-                "table-accounts",
-                &second,
-                "public key of the storage emulators",
-            ),
-        ] {
+        for (front_end, setting, secret, words) in GUESSABLE.into_iter().chain(long) {
             let (listen, set) = (format!("--{front_end}"), format!("--{setting}"));
             let quoted = format!("{front_end} = \"{address}\" (flag --{front_end})");
             let parts = [
