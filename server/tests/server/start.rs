@@ -174,7 +174,7 @@ fn refuses_to_be_reachable_from_elsewhere_without_users() {
     }
 }
 
-/// Front end, the setting of its secrets, a secret that can be guessed, and what the refusal says of it.
+/// Front end, the setting of its secrets, one that can be guessed, what the refusal says of it.
 const GUESSABLE: [(&str, &str, &str, &str); 8] = [
     (
         "mongo",
