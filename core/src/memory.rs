@@ -16,7 +16,7 @@ use crate::engine::{
     KeyRange, Page, Scan, Settled, Snapshot, SnapshotScope,
 };
 use crate::feed::stamp::Stamp;
-use crate::recent_commits::RecentCommits;
+use crate::recent_commits::{RecentCommits, is_contended};
 use crate::write_set::{Tally, Write, WriteSet};
 
 const CAPABILITIES: Capabilities = Capabilities {
@@ -234,10 +234,14 @@ impl MemorySnapshot {
         self.shared.check_open()
     }
 
-    /// As [`crate::recent_commits::is_unchanged`], at once.
+    /// As [`crate::recent_commits::compare`], at once.
     fn is_unchanged(&self, now: &OrdMap<Bytes, Bytes>, writes: &WriteSet) -> bool {
         let mut keys = writes.writes().keys().chain(writes.guards().keys());
-        writes.range_deletes().is_empty() && keys.all(|key| self.entries.get(key) == now.get(key))
+        let is_equal = |key: &Bytes| match (self.entries.get(key), now.get(key)) {
+            (None, None) => !is_contended(writes, key),
+            (before, now) => before == now,
+        };
+        writes.range_deletes().is_empty() && keys.all(is_equal)
     }
 }
 

@@ -9,7 +9,7 @@ use crate::engine::{
     Answer, BoxFuture, CommitOutcome, Engine, EngineResult, Page, Scan, Settled, Snapshot,
 };
 use crate::error::Result;
-use crate::recent_commits::is_unchanged;
+use crate::recent_commits::{Comparison, compare};
 use crate::store::Store;
 use crate::transaction::{Manner, Transaction};
 use crate::write_set::WriteSet;
@@ -92,10 +92,10 @@ impl Snapshot for Kept {
             // The shared snapshot stays with its readers. If everything that is written or guarded
             // is unchanged since, the commit can be based on a new snapshot.
             let now = self.engine.snapshot().await?;
-            if !is_unchanged(self.snapshot.as_ref(), now.as_ref(), &writes).await? {
-                return Ok(CommitOutcome::Conflict);
+            match compare(self.snapshot.as_ref(), now.as_ref(), &writes).await? {
+                Comparison::Unchanged => now.commit(writes).await,
+                Comparison::Changed | Comparison::Unknown => Ok(CommitOutcome::Conflict),
             }
-            now.commit(writes).await
         })
     }
 }

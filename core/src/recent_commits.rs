@@ -14,7 +14,7 @@ use ahash::RandomState;
 use bytes::{Buf, BufMut, Bytes};
 
 use crate::engine::{EngineResult, KeyRange, Snapshot};
-use crate::write_set::WriteSet;
+use crate::write_set::{Write, WriteSet};
 
 /// Keys compared at once: their values are in memory twice.
 const COMPARED_KEYS: usize = 256;
@@ -58,7 +58,7 @@ impl RecentCommits {
     }
 
     /// Snapshots taken before this version are about to leave the window, or have left it. Their
-    /// writes are compared with the newest data ([`is_unchanged`]) and committed there.
+    /// writes are compared with the newest data ([`compare`]) and committed there.
     pub fn aging_before(&self) -> u64 {
         self.hashes.middle().max(self.range_deletes.middle())
     }
@@ -142,25 +142,47 @@ impl RecentCommits {
     }
 }
 
-/// Whether all that `writes` puts, deletes or guards has the same value in two snapshots. Items and
-/// definitions have their version in their value, so an equal value was not written in between.
-/// Range deletes cannot be compared this way.
-pub async fn is_unchanged(
+/// What two snapshots say of all that a write set puts, deletes or guards.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Comparison {
+    /// It has the same values. Items and definitions have their version in their value, so it was
+    /// not written in between.
+    Unchanged,
+    /// It was written in between.
+    Changed,
+    /// Values cannot tell: of range deletes, and of guarded deletes of what is not there, because
+    /// another one leaves nothing behind.
+    Unknown,
+}
+
+/// Compares what `writes` puts, deletes or guards in two snapshots.
+pub async fn compare(
     then: &dyn Snapshot,
     now: &dyn Snapshot,
     writes: &WriteSet,
-) -> EngineResult<bool> {
+) -> EngineResult<Comparison> {
     if !writes.range_deletes().is_empty() {
-        return Ok(false);
+        return Ok(Comparison::Unknown);
     }
+    let mut comparison = Comparison::Unchanged;
     let keys = writes.writes().keys().chain(writes.guards().keys());
     let keys: Vec<Bytes> = keys.cloned().collect();
     for keys in keys.chunks(COMPARED_KEYS) {
-        if then.multi_get(keys).await? != now.multi_get(keys).await? {
-            return Ok(false);
+        let before = then.multi_get(keys).await?;
+        if before != now.multi_get(keys).await? {
+            return Ok(Comparison::Changed);
+        }
+        let mut absent = keys.iter().zip(before).filter(|(_, value)| value.is_none());
+        if absent.any(|(key, _)| is_contended(writes, key)) {
+            comparison = Comparison::Unknown;
         }
     }
-    Ok(true)
+    Ok(comparison)
+}
+
+/// Whether a key is deleted only so that others who do the same conflict.
+pub(crate) fn is_contended(writes: &WriteSet, key: &Bytes) -> bool {
+    matches!(writes.writes().get(key), Some(Write::Delete)) && writes.guards().contains_key(key)
 }
 
 /// Whether two non-empty ranges share a key.

@@ -78,6 +78,7 @@ contract! {
         a_refused_guarded_delete_succeeds_from_a_fresh_snapshot,
         a_guarded_delete_and_a_range_delete_apply_both,
         contenders_for_an_absent_key_keep_a_rule_among_them,
+        an_old_contender_for_an_absent_key_is_refused,
         a_guarded_version_key_conflicts_with_every_change_of_it,
         writers_that_guard_one_key_do_not_conflict,
     }

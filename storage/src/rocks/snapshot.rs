@@ -11,7 +11,7 @@ use tessera_core::engine::{
     Snapshot,
 };
 use tessera_core::feed::stamp::Stamp;
-use tessera_core::recent_commits::is_unchanged;
+use tessera_core::recent_commits::{Comparison, compare};
 use tessera_core::write_set::WriteSet;
 
 use super::CAPABILITIES;
@@ -126,10 +126,11 @@ impl Snapshot for RocksSnapshot {
                         view: shared.view()?,
                         shared: Arc::clone(&shared),
                     };
-                    if !is_unchanged(self.as_ref(), &now, &writes).await? {
-                        return Ok(CommitOutcome::Conflict);
+                    match compare(self.as_ref(), &now, &writes).await? {
+                        Comparison::Unchanged => now.version(),
+                        Comparison::Changed => return Ok(CommitOutcome::Conflict),
+                        Comparison::Unknown => version,
                     }
-                    now.version()
                 }
             };
             // Released before waiting: a view keeps RocksDB from dropping versions that only it

@@ -1,12 +1,15 @@
 //! Behaviours of guards: what a commit is refused for although it would change nothing of it.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use tessera_core::engine::{CommitOutcome, Engine, KeyRange, Scan, Snapshot};
 use tessera_core::key;
 use tessera_core::write_set::{Tally, WriteSet};
 
-use crate::harness::{Harness, apply, bytes, collect, is_done, put, read, snapshot, writes};
+use crate::harness::{
+    Harness, apply, bytes, collect, commit, is_done, put, read, snapshot, writes,
+};
 
 /// Keys of several lengths and of several kinds of the core's.
 fn names() -> Vec<String> {
@@ -182,6 +185,46 @@ pub(crate) async fn contenders_for_an_absent_key_keep_a_rule_among_them(harness:
             winners += usize::from(writer.await.unwrap());
         }
         assert_eq!(winners, 1, "of value {round}");
+    }
+}
+
+pub(crate) async fn an_old_contender_for_an_absent_key_is_refused(harness: Harness) {
+    let engine = harness.open();
+    // The contended key alone, beside others, and beside so many that they are compared in parts.
+    for beside in [0, 1, 700] {
+        let contending = || {
+            writes(|set| {
+                for number in 0..beside {
+                    set.put(bytes(format!("beside {number}")), bytes("x"));
+                }
+                set.guard(bytes("absent"));
+                set.delete(bytes("absent"));
+            })
+        };
+        apply(&engine, contending()).await;
+        let old = engine.snapshot_to_keep().await.unwrap();
+        assert_eq!(old.get(b"never written").await, Ok(None));
+        apply(&engine, contending()).await;
+        grow_old(&engine).await;
+        let outcome = old.commit(contending()).await.unwrap();
+        assert_eq!(outcome, CommitOutcome::Conflict, "{beside}");
+        assert!(is_done(commit(&engine, contending()).await));
+    }
+}
+
+/// Makes the snapshots that are open so old that the engine compares what they write with the
+/// newest data: an embedded one by more commits than it remembers, a database by time.
+async fn grow_old(engine: &Arc<dyn Engine>) {
+    if engine.capabilities().shared {
+        return tokio::time::sleep(Duration::from_secs(1)).await;
+    }
+    for round in 0..40 {
+        let unrelated = writes(|set| {
+            for number in 0..5_000 {
+                set.put(bytes(format!("unrelated {round} {number}")), bytes("x"));
+            }
+        });
+        apply(engine, unrelated).await;
     }
 }
 
