@@ -119,6 +119,7 @@ impl Pool {
         Ok(Lease {
             connection,
             in_transaction: AtomicBool::new(false),
+            taken: Instant::now(),
             pool: Arc::clone(self),
             permit_to_keep: None,
             _permit: permit,
@@ -196,12 +197,18 @@ fn is_fit(connection: &Connection) -> bool {
 pub(super) struct Lease {
     connection: Arc<Connection>,
     in_transaction: AtomicBool,
+    taken: Instant,
     pool: Arc<Pool>,
     permit_to_keep: Option<OwnedSemaphorePermit>,
     _permit: OwnedSemaphorePermit,
 }
 
 impl Lease {
+    /// For how long the connection has been in use.
+    pub(super) fn age(&self) -> Duration {
+        self.taken.elapsed()
+    }
+
     /// Notes that a transaction begins, or that it ended.
     pub(super) fn set_in_transaction(&self, is_in: bool) {
         self.in_transaction.store(is_in, Ordering::Relaxed);

@@ -5,7 +5,9 @@
 //! read yet holds no connection and no moment.
 
 use std::collections::HashMap;
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use bytes::Bytes;
 use tessera_core::engine::{
@@ -13,6 +15,7 @@ use tessera_core::engine::{
     Snapshot,
 };
 use tessera_core::key;
+use tessera_core::recent_commits::{Comparison, compare};
 use tessera_core::write_set::{Tally, WriteSet};
 use tokio_postgres::types::ToSql;
 use tokio_postgres::{Row, Statement};
@@ -29,6 +32,11 @@ use super::stored_key::{HEAD_BYTES, StoredKey, beyond_all, bound};
 
 /// Connections may have died unnoticed, several of them when the database was restarted.
 const ATTEMPTS: usize = 4;
+
+/// A snapshot that is kept for longer is compared with the newest data and committed there: the
+/// rows of `guard` that it would lock stand for other containers too, and the longer it is kept the
+/// surer it is that one of those changed meanwhile.
+const AGING: Duration = Duration::from_millis(500);
 
 /// How many keys a snapshot remembers having seen, which makes its commit cheaper.
 const MAX_SEEN: usize = 1_000;
@@ -182,6 +190,13 @@ impl PostgresSnapshot {
         log::settled(row.ok_or_else(lost)?, epoch).map_err(|error| Failure::of(&error))
     }
 
+    /// Whether these writes are better committed at a newer moment.
+    async fn is_aging(&self, writes: &WriteSet) -> bool {
+        let is_old = |lease: &Arc<Lease>| lease.age() >= AGING;
+        let changes = !writes.is_empty();
+        self.is_kept && changes && self.lease.lock().await.as_ref().is_some_and(is_old)
+    }
+
     fn note(&self, key: Bytes, value: Option<&Bytes>) {
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
         seen.note(key, value);
@@ -322,6 +337,19 @@ impl Snapshot for PostgresSnapshot {
         writes: WriteSet,
     ) -> BoxFuture<'static, EngineResult<CommitOutcome>> {
         Box::pin(async move {
+            if self.is_aging(&writes).await {
+                let version = self.shared.version.load(Ordering::Acquire);
+                let now = Box::new(Self::new(Arc::clone(&self.shared), version, false));
+                match compare(self.as_ref(), now.as_ref(), &writes).await {
+                    Ok(Comparison::Unchanged) => {
+                        drop(self);
+                        return now.commit(writes).await;
+                    }
+                    Ok(Comparison::Changed) => return Ok(CommitOutcome::Conflict),
+                    // The commit where it began finds out what is wrong.
+                    Ok(Comparison::Unknown) | Err(_) => {}
+                }
+            }
             let lease = self.lease.into_inner();
             let lease = match lease.map(Arc::try_unwrap) {
                 None => None,

@@ -1,10 +1,17 @@
 //! What guards leave in the database, and what they cost it.
 
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
+use tessera_core::definition::NewContainer;
 use tessera_core::engine::CommitOutcome;
+use tessera_core::item::NewItem;
 use tessera_core::key;
+use tessera_core::locator::Locator;
+use tessera_core::name::ContainerName;
+use tessera_core::store::StoreOptions;
 use tessera_core::write_set::WriteSet;
+use tessera_core::{Error, Store};
 
 use crate::cluster::{Cluster, new_schema_name};
 use crate::{bytes, writes};
@@ -114,4 +121,50 @@ async fn guards_hold_across_servers() {
             assert_eq!(outcome, CommitOutcome::Conflict);
         }
     }
+}
+
+/// A transaction that takes as long as a client may think, beside definitions of others that come
+/// and go: more of them than there are buckets of guards.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_long_transaction_commits_beside_containers_that_come_and_go() {
+    const OTHERS: usize = 300;
+    let (cluster, schema) = (Cluster::shared(), new_schema_name());
+    let open = async || Store::open(cluster.open(&schema), StoreOptions::default()).await;
+    let (store, other_server) = (open().await.unwrap(), open().await.unwrap());
+    let name = |container: &str| ContainerName::new("test", "guards", container);
+    let new = NewContainer::default();
+    for container in ["accounts", "audit", "dropped"] {
+        let created = store.create_container(&name(container), &new).await;
+        created.unwrap();
+    }
+    let mut long = Vec::new();
+    for written in ["accounts", "audit", "dropped"] {
+        let mut transaction = store
+            .open_transaction(Duration::from_secs(60))
+            .await
+            .unwrap();
+        for container in ["accounts", written] {
+            let container = transaction.container(&name(container)).await.unwrap();
+            let item = NewItem::new(Locator::murmur3(written, ""), "1");
+            transaction.upsert(&container, item).await.unwrap();
+        }
+        long.push(transaction);
+    }
+    let began = Instant::now();
+    let mut others = 0;
+    while others < OTHERS || began.elapsed() < Duration::from_secs(2) {
+        let server = [&store, &other_server][others % 2];
+        let container = name(&format!("other {others}"));
+        server.create_container(&container, &new).await.unwrap();
+        if others.is_multiple_of(3) {
+            server.drop_container(&container).await.unwrap();
+        }
+        others += 1;
+    }
+    other_server.drop_container(&name("dropped")).await.unwrap();
+    let mut outcomes = Vec::new();
+    for transaction in long {
+        outcomes.push(transaction.commit().await.map(drop));
+    }
+    assert_eq!(outcomes, [Ok(()), Ok(()), Err(Error::Conflict)]);
 }
