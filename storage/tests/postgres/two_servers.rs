@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use tessera_core::background::Background;
+use tessera_core::clock::Clock;
 use tessera_core::definition::NewContainer;
 use tessera_core::item::NewItem;
 use tessera_core::locator::Locator;
@@ -297,8 +298,18 @@ async fn what_one_server_does_to_containers_holds_for_the_other() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn one_server_leads_until_it_is_silent() {
-    const TERM: Duration = Duration::from_secs(2);
-    let [one, other] = two_stores().await;
+    const TERM: Duration = Duration::from_secs(10);
+    let clock = Clock::manual(1_700_000_000_000);
+    let (cluster, schema) = (Cluster::shared(), new_schema_name());
+    let open = async || {
+        let options = StoreOptions {
+            clock: clock.clone(),
+            ..StoreOptions::default()
+        };
+        Store::open(cluster.open(&schema), options).await.unwrap()
+    };
+    let (one, other) = tokio::join!(open(), open());
+    let term_ms = u64::try_from(TERM.as_millis()).unwrap();
     for work in ["expiry", "sizes"] {
         let (first, second) = tokio::join!(one.leads(work, TERM), other.leads(work, TERM));
         let (first, second) = (first.unwrap(), second.unwrap());
@@ -306,13 +317,16 @@ async fn one_server_leads_until_it_is_silent() {
         // If both tried at once, the next one asked gets it.
         let leader = if second { &other } else { &one };
         let follower = if second { &one } else { &other };
-        let began = Instant::now();
-        while began.elapsed() < TERM * 2 {
+        // Longer than a term, because it says in time that it is still there.
+        for _ in 0..10 {
             assert!(leader.leads(work, TERM).await.unwrap(), "{work}");
             assert!(!follower.leads(work, TERM).await.unwrap(), "{work}");
-            tokio::time::sleep(TERM / 10).await;
+            clock.advance(term_ms / 2);
         }
-        tokio::time::sleep(TERM + TERM / 2).await;
+        // By now it has been silent for half of a term.
+        clock.advance(term_ms / 2 - 1);
+        assert!(!follower.leads(work, TERM).await.unwrap(), "{work}");
+        clock.advance(1);
         assert!(follower.leads(work, TERM).await.unwrap(), "{work}");
         assert!(!leader.leads(work, TERM).await.unwrap(), "{work}");
     }

@@ -1,6 +1,5 @@
 //! What goes over the wire: how often, in which order, and what happens when it breaks.
 
-use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -30,59 +29,72 @@ async fn engine_behind_proxy() -> (PostgresEngine, Proxy) {
     (engine, proxy)
 }
 
-/// How many answers were waited for one after the other.
-async fn round_trips<T>(proxy: &Proxy, work: impl Future<Output = T>) -> u128 {
-    proxy.set_delay(DELAY);
-    let began = Instant::now();
-    work.await;
-    let took = began.elapsed();
-    proxy.set_delay(Duration::ZERO);
-    // The end of the last snapshot is answered in this time.
-    tokio::time::sleep(DELAY * 2).await;
-    took.as_millis() / DELAY.as_millis()
+/// How often something is measured again that took longer than it should.
+const ATTEMPTS: usize = 5;
+
+/// How many answers were waited for one after the other: the fewest of some attempts, because a
+/// busy machine makes them look like more and never like fewer.
+async fn round_trips<T>(proxy: &Proxy, expected: u128, work: impl AsyncFn(usize) -> T) -> u128 {
+    let mut fewest = u128::MAX;
+    for attempt in 0..ATTEMPTS {
+        proxy.set_delay(DELAY);
+        let began = Instant::now();
+        work(attempt).await;
+        let took = began.elapsed();
+        proxy.set_delay(Duration::ZERO);
+        // The end of the last snapshot is answered in this time.
+        tokio::time::sleep(DELAY * 2).await;
+        fewest = fewest.min(took.as_millis() / DELAY.as_millis());
+        if fewest <= expected {
+            break;
+        }
+    }
+    fewest
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn reads_and_writes_take_as_few_round_trips_as_can_be() {
     let (engine, proxy) = engine_behind_proxy().await;
     let snapshot = async || engine.snapshot().await.unwrap();
-    let one_read = async { snapshot().await.get(b"warm").await.unwrap() };
-    assert_eq!(round_trips(&proxy, one_read).await, 1);
+    for attempt in 0..ATTEMPTS {
+        let present = put(&format!("present {attempt}"), "1");
+        snapshot().await.commit(present).await.unwrap();
+    }
+    let one_read = async |_: usize| snapshot().await.get(b"warm").await.unwrap();
+    assert_eq!(round_trips(&proxy, 1, one_read).await, 1);
     let keys: Vec<Bytes> = (0..100).map(|number| bytes(format!("{number}"))).collect();
-    let many_reads = async { snapshot().await.multi_get(&keys).await.unwrap() };
-    assert_eq!(round_trips(&proxy, many_reads).await, 1);
+    let many_reads = async |_: usize| snapshot().await.multi_get(&keys).await.unwrap();
+    assert_eq!(round_trips(&proxy, 1, many_reads).await, 1);
     let scan = Scan::new(KeyRange::all());
-    let page = async { snapshot().await.scan(&scan).await.unwrap() };
-    assert_eq!(round_trips(&proxy, page).await, 1);
+    let page = async |_: usize| snapshot().await.scan(&scan).await.unwrap();
+    assert_eq!(round_trips(&proxy, 1, page).await, 1);
 
-    let blind = async { snapshot().await.commit(put("a", "1")).await.unwrap() };
-    assert_eq!(round_trips(&proxy, blind).await, 1);
-    let insert = async {
+    let blind = async |_: usize| snapshot().await.commit(put("a", "1")).await.unwrap();
+    assert_eq!(round_trips(&proxy, 1, blind).await, 1);
+    let insert = async |attempt: usize| {
+        let absent = format!("absent {attempt}");
         let snapshot = snapshot().await;
         snapshot.get(b"warm").await.unwrap();
-        snapshot.get(b"b").await.unwrap();
+        snapshot.get(absent.as_bytes()).await.unwrap();
         let set = writes(|set| {
             set.guard(bytes("warm"));
             set.guard(bytes("not looked at"));
-            set.put(bytes("b"), bytes("1"));
+            set.put(bytes(absent), bytes("1"));
             set.add(bytes("tally"), Tally { items: 1, bytes: 1 });
         });
-        assert!(matches!(
-            snapshot.commit(set).await.unwrap(),
-            CommitOutcome::Done(_)
-        ));
+        let outcome = snapshot.commit(set).await.unwrap();
+        assert!(matches!(outcome, CommitOutcome::Done(_)));
     };
-    assert_eq!(round_trips(&proxy, insert).await, 3);
-    let delete = async {
+    assert_eq!(round_trips(&proxy, 3, insert).await, 3);
+    let delete = async |attempt: usize| {
+        let present = format!("present {attempt}");
         let snapshot = snapshot().await;
-        snapshot.get(b"b").await.unwrap();
-        let set = writes(|set| set.delete(bytes("b")));
-        assert!(matches!(
-            snapshot.commit(set).await.unwrap(),
-            CommitOutcome::Done(_)
-        ));
+        snapshot.get(present.as_bytes()).await.unwrap();
+        let set = writes(|set| set.delete(bytes(present)));
+        let outcome = snapshot.commit(set).await.unwrap();
+        assert!(matches!(outcome, CommitOutcome::Done(_)));
     };
-    assert_eq!(round_trips(&proxy, delete).await, 2);
+    assert_eq!(round_trips(&proxy, 2, delete).await, 2);
 }
 
 /// The kinds of messages that a client sent, and the texts of those that carry one.
