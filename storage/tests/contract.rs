@@ -8,6 +8,9 @@
 #[expect(dead_code, reason = "tests/postgres.rs uses the rest of it")]
 mod cluster;
 #[cfg(test)]
+#[path = "contract/feed.rs"]
+mod feed;
+#[cfg(test)]
 #[path = "contract/guards.rs"]
 mod guards;
 #[cfg(test)]
@@ -116,6 +119,13 @@ contract! {
         stamps_go_on_after_a_restart_and_begin_anew_in_a_checkpoint,
         a_copy_begins_an_epoch_behind_those_of_its_source,
         tending_the_log_keeps_what_is_new,
+    }
+    feed::{
+        every_change_is_told_once_and_in_order_whatever_the_container_goes_through,
+        a_feed_turned_on_beside_writers_tells_all_that_begins_later,
+        nobody_following_leaves_the_log_empty,
+        every_position_is_good_after_a_restart,
+        positions_that_a_copy_or_a_backup_never_had_are_lost_and_the_others_good,
     }
     lifecycle::{
         multi_get_answers_in_order,
