@@ -12,6 +12,7 @@ use tessera_core::engine::BoxFuture;
 use tessera_core::memory_budget::{Grant, MemoryBudget, Purpose};
 use tessera_mongo_language::error::Code;
 
+use crate::access::Need;
 use crate::batch::Batch;
 use crate::data::Data;
 use crate::failure::{Failure, Result};
@@ -55,6 +56,8 @@ pub(crate) struct Cursor {
     pub(crate) rows: Box<dyn Rows>,
     /// Who opened it: it is theirs alone.
     pub(crate) owner: Owner,
+    /// What its command needed of them, and each batch needs again: roles may be revoked meanwhile.
+    pub(crate) needs: Vec<Need>,
     pub(crate) session: Option<SessionKey>,
     /// The number of the transaction that it belongs to.
     pub(crate) transaction: Option<i64>,

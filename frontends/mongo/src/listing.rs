@@ -79,6 +79,8 @@ pub(crate) fn reply(
                 namespace: namespace.to_owned(),
                 rows: Box::new(rows),
                 owner: request.generic.owner,
+                // What is still to come was listed when that was allowed.
+                needs: Vec::new(),
                 session: request.session(),
                 transaction: None,
                 never_expires: false,

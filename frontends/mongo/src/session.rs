@@ -45,6 +45,9 @@ pub(crate) struct Session {
     /// How messages may be compressed.
     pub(crate) compressors: Vec<Compressor>,
     pub(crate) login: Login,
+    /// What the running command needs of its user, which each batch of its cursor needs again.
+    /// Empty where nobody has to log in.
+    pub(crate) needed: Vec<Need>,
     /// Where logins are counted.
     pub(crate) gate: LoginGate,
     /// Where the command that runs is noted.
@@ -95,6 +98,7 @@ impl Session {
             understands_overload: false,
             compressors: Vec::new(),
             login: Login::default(),
+            needed: Vec::new(),
             gate,
             place,
             shutdown,
@@ -116,14 +120,25 @@ impl Session {
         self.login.identity.as_ref().is_some_and(allowed)
     }
 
-    /// Refuses a request whose user may not do all that it turned out to do.
+    /// Refuses a request whose user may not do all that it turned out to do, and answers what that
+    /// needs. Nothing where nobody has to log in.
     pub(crate) fn require(
         &self,
         request: &Request<'_>,
         needs: impl FnOnce(&Identity) -> Vec<Need>,
-    ) -> Result<()> {
-        let allowed = |user: &Identity| needs(user).iter().all(|need| user.may(need));
-        match self.may(allowed) {
+    ) -> Result<Vec<Need>> {
+        if !self.service.config.requires_authentication {
+            return Ok(Vec::new());
+        }
+        let needs = self.login.identity.as_ref().map(needs);
+        let needs = needs.ok_or_else(|| access::refused(request))?;
+        self.check_needs(request, &needs)?;
+        Ok(needs)
+    }
+
+    /// Refuses a request whose user may not do all of this.
+    pub(crate) fn check_needs(&self, request: &Request<'_>, needs: &[Need]) -> Result<()> {
+        match self.may(|user| needs.iter().all(|need| user.may(need))) {
             true => Ok(()),
             false => Err(access::refused(request)),
         }

@@ -19,6 +19,7 @@ pub(crate) async fn check(
     if !service.config.requires_authentication || matches!(command.access, Access::Anyone) {
         return Ok(());
     }
+    session.needed.clear();
     session.login.refresh(service, session.peer.ip()).await?;
     let Some(identity) = &session.login.identity else {
         if may_create_first_user(service, session, (command, request)).await? {
@@ -27,7 +28,14 @@ pub(crate) async fn check(
         let message = format!("Command {} requires authentication", command.name);
         return Err(Failure::new(Code::UNAUTHORIZED, message));
     };
-    match allows(identity, command, request)? {
+    let is_allowed = match command.access {
+        Access::Judge(judge) => judge(request, identity)?,
+        _ => {
+            session.needed = needs(command, request)?;
+            session.needed.iter().all(|need| identity.may(need))
+        }
+    };
+    match is_allowed {
         true => Ok(()),
         false => Err(refused(request)),
     }

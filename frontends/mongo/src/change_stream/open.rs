@@ -88,6 +88,7 @@ pub(crate) async fn open(
             namespace: shown.to_owned(),
             rows: Box::new(stream),
             owner: request.generic.owner,
+            needs: session.needed.clone(),
             session: request.session(),
             transaction: None,
             never_expires: false,

@@ -7,7 +7,7 @@ use tessera_mongo_language::error::{Code, Error, bad_value, failed_to_parse};
 use tessera_mongo_language::pipeline::Pipeline;
 
 use crate::access::pipeline::Over;
-use crate::access::{self, Access, Action};
+use crate::access::{self, Access, Action, Need};
 use crate::aggregate::environment::{Environment, Handle, Within};
 use crate::aggregate::{Aggregation, PipelineRows, rules};
 use crate::batch::{Batch, FIRST_BATCH, Turn};
@@ -101,7 +101,8 @@ async fn run(service: &Service, session: &mut Session, request: &Request<'_>) ->
             "The 'cursor' option is required, except for aggregate with the explain argument";
         return Err(failed_to_parse(message).into());
     }
-    let aggregation = read(session, request, &fields).await?;
+    let (aggregation, needs) = read(session, request, &fields).await?;
+    session.needed = needs;
     let shown = match &aggregation.namespace {
         Some(namespace) => namespace.to_string(),
         None => format!("{}.$cmd.aggregate", request.database),
@@ -167,6 +168,7 @@ pub(crate) async fn open(
                 namespace: shown.to_owned(),
                 rows: Box::new(rows),
                 owner: request.generic.owner,
+                needs: session.needed.clone(),
                 session: request.session(),
                 transaction: request
                     .generic
@@ -183,12 +185,12 @@ pub(crate) async fn open(
     Ok(batch.reply(id, shown)?.into())
 }
 
-/// The aggregation that a command asks for, which the user may run.
+/// The aggregation that a command asks for, which the user may run, and what it needs of them.
 pub(crate) async fn read(
     session: &Session,
     request: &Request<'_>,
     fields: &Fields<'_>,
-) -> Result<Aggregation> {
+) -> Result<(Aggregation, Vec<Need>)> {
     let service = &session.service();
     let namespace = match request.argument() {
         RawBsonRef::String(_) => Some(Namespace::new(request.database, request.collection()?)?),
@@ -219,7 +221,7 @@ pub(crate) async fn read(
     let collation = asked::collation(fields.document("collation"), collection)?;
     let context = asked::context(service, collation.clone(), fields.document("let"))?;
     let pipeline = Pipeline::parse(&stages, &context)?;
-    session.require(request, |user| {
+    let needs = session.require(request, |user| {
         let over = Over {
             database: request.database,
             collection: namespace.as_ref().map(Namespace::collection),
@@ -236,12 +238,13 @@ pub(crate) async fn read(
         let message = "Cannot override a view's default collation";
         return Err(Error::new(Code::OPTION_NOT_SUPPORTED_ON_VIEW, message).into());
     }
-    Ok(Aggregation {
+    let aggregation = Aggregation {
         namespace,
         stages,
         pipeline: Some(pipeline),
         context,
         hint: asked::hint(fields.get("hint"))?,
         allow_disk_use: fields.bool("allowDiskUse").unwrap_or(true),
-    })
+    };
+    Ok((aggregation, needs))
 }

@@ -94,7 +94,9 @@ async fn get_more(
         .data
         .cursors
         .take(id, &namespace, request.generic.owner)?;
-    if let Err(failure) = check(&cursor, request) {
+    let checked =
+        check(&cursor, request).and_then(|()| session.check_needs(request, &cursor.needs));
+    if let Err(failure) = checked {
         service.data.cursors.give_back(id, cursor);
         return Err(failure);
     }
@@ -202,6 +204,9 @@ async fn fill(
             () = news => {}
             interruption = unwanted(session) => return Err(interruption.into()),
         }
+        // Roles may have been revoked while it waited.
+        session.login.refresh(service, session.peer.ip()).await?;
+        session.check_needs(request, &cursor.needs)?;
     }
 }
 

@@ -389,7 +389,7 @@ pub(crate) async fn aggregate(
     (request, fields): (&Request<'_>, &Fields<'_>),
     verbosity: &str,
 ) -> Result<Reply> {
-    let mut aggregation = super::aggregate::read(session, request, fields).await?;
+    let (mut aggregation, _) = super::aggregate::read(session, request, fields).await?;
     let Some(namespace) = aggregation.namespace.clone() else {
         let message = "explain of a pipeline needs a collection";
         return Err(failed_to_parse(message).into());

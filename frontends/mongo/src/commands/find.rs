@@ -151,7 +151,7 @@ async fn find(service: &Service, session: &mut Session, request: &Request<'_>) -
         None => !done,
     };
     let id = if stays && !delivery.single_batch {
-        let cursor = cursor((request, &scope), &namespace, delivery, rows);
+        let cursor = cursor((request, session, &scope), &namespace, delivery, rows);
         service.data.cursors.keep(cursor, request)?
     } else {
         0
@@ -162,7 +162,7 @@ async fn find(service: &Service, session: &mut Session, request: &Request<'_>) -
 
 /// The cursor over what a first batch has left.
 fn cursor(
-    (request, scope): (&Request<'_>, &Scope),
+    (request, session, scope): (&Request<'_>, &Session, &Scope),
     namespace: &Namespace,
     delivery: Delivery,
     rows: FindRows,
@@ -172,6 +172,7 @@ fn cursor(
         namespace: namespace.to_string(),
         rows: Box::new(rows),
         owner: request.generic.owner,
+        needs: session.needed.clone(),
         session: request.session(),
         transaction: number.filter(|_| request.in_transaction()),
         never_expires: delivery.never_expires,

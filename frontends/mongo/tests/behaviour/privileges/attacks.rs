@@ -1,16 +1,15 @@
 //! What users with little try to get more: other collections through pipelines and views, other
-//! databases through roles, other people's logins, cursors, sessions and transactions.
+//! databases through roles, other people's logins.
 
-use bson::spec::BinarySubtype;
-use bson::{Binary, Bson, Document, doc};
+use bson::{Bson, Document, doc};
 
 use crate::client::{Client, Service};
 use crate::login::connect_as;
 
-const REFUSED: i32 = 13;
+pub(super) const REFUSED: i32 = 13;
 
 /// A server with two databases, and root.
-async fn shop() -> (Service, Client) {
+pub(super) async fn shop() -> (Service, Client) {
     let service = Service::guarded().await;
     let mut root = connect_as(&service, "admin", ("root", "secret")).await;
     for (database, name) in [
@@ -27,7 +26,7 @@ async fn shop() -> (Service, Client) {
 }
 
 /// A user of a database with these privileges and roles.
-async fn user(
+pub(super) async fn user(
     (service, root): (&Service, &mut Client),
     (name, database): (&str, &str),
     privileges: Vec<Document>,
@@ -43,27 +42,27 @@ async fn user(
     connect_as(service, database, (name, "pw")).await
 }
 
-fn on(database: &str, collection: &str, actions: &[&str]) -> Document {
+pub(super) fn on(database: &str, collection: &str, actions: &[&str]) -> Document {
     let actions: Vec<Bson> = actions.iter().map(|action| Bson::from(*action)).collect();
     doc! { "resource": { "db": database, "collection": collection }, "actions": actions }
 }
 
-async fn code(client: &mut Client, database: &str, command: Document) -> i32 {
+pub(super) async fn code(client: &mut Client, database: &str, command: Document) -> i32 {
     let reply = client.run(database, command).await;
     reply.get_i32("code").unwrap_or(0)
 }
 
-async fn refuses(client: &mut Client, database: &str, command: Document) {
+pub(super) async fn refuses(client: &mut Client, database: &str, command: Document) {
     let text = command.to_string();
     assert_eq!(code(client, database, command).await, REFUSED, "{text}");
 }
 
-fn aggregate(stages: Vec<Document>) -> Document {
+pub(super) fn aggregate(stages: Vec<Document>) -> Document {
     doc! { "aggregate": "public", "pipeline": stages, "cursor": {} }
 }
 
 /// Ways to read a collection from a pipeline.
-fn readers(of: &str) -> Vec<Document> {
+pub(super) fn readers(of: &str) -> Vec<Document> {
     vec![
         doc! { "$unionWith": of },
         doc! { "$unionWith": { "coll": of } },
@@ -82,7 +81,7 @@ fn readers(of: &str) -> Vec<Document> {
 }
 
 /// The same within other stages, which name what may be read.
-fn nested(stage: &Document) -> Vec<Document> {
+pub(super) fn nested(stage: &Document) -> Vec<Document> {
     let one = vec![stage.clone()];
     let lookup = doc! { "$lookup": { "from": "public", "pipeline": one.clone(), "as": "l" } };
     let union = doc! { "$unionWith": { "coll": "public", "pipeline": one.clone() } };
@@ -459,99 +458,6 @@ async fn lists_show_what_their_reader_may_touch() {
     refuses(&mut nobody, "shop", modest).await;
 }
 
-fn session(number: u8) -> Document {
-    let id = Bson::Binary(Binary {
-        subtype: BinarySubtype::Uuid,
-        bytes: vec![number; 16],
-    });
-    doc! { "id": id }
-}
-
-#[tokio::test]
-async fn cursors_and_sessions_are_their_owners() {
-    let (service, mut root) = shop().await;
-    let roles = vec![Bson::from("readWrite")];
-    let mut ada = user((&service, &mut root), ("ada", "shop"), vec![], roles).await;
-    let mut stranger = service.connect();
-    let lsid = session(7);
-    for with_session in [false, true] {
-        let mut find = doc! { "find": "public", "batchSize": 2 };
-        if with_session {
-            find.insert("lsid", lsid.clone());
-        }
-        let opened = root.must("shop", find).await;
-        let id = opened
-            .get_document("cursor")
-            .unwrap()
-            .get_i64("id")
-            .unwrap();
-        let mut more = doc! { "getMore": id, "collection": "public", "batchSize": 2 };
-        if with_session {
-            more.insert("lsid", lsid.clone());
-        }
-        let mut elsewhere = more.clone();
-        elsewhere.insert("collection", "secret");
-        refuses(&mut ada, "shop", more.clone()).await;
-        refuses(&mut ada, "shop", elsewhere).await;
-        for name in ["public", "secret"] {
-            let kill = doc! { "killCursors": name, "cursors": [id] };
-            refuses(&mut ada, "shop", kill).await;
-        }
-        for client in [&mut ada, &mut stranger] {
-            client
-                .must("admin", doc! { "endSessions": [lsid.clone()] })
-                .await;
-        }
-        ada.must("admin", doc! { "killSessions": [lsid.clone()] })
-            .await;
-        ada.must("admin", doc! { "killSessions": [] }).await;
-        root.must("shop", more).await;
-    }
-}
-
-#[tokio::test]
-async fn nobody_ends_the_transaction_of_another() {
-    let (service, mut root) = shop().await;
-    let roles = vec![Bson::from("readWrite")];
-    let mut ada = user((&service, &mut root), ("ada", "shop"), vec![], roles).await;
-    let mut stranger = service.connect();
-    let lsid = session(7);
-    let within = |mut command: Document| {
-        command.extend(doc! { "lsid": lsid.clone(), "txnNumber": 1i64, "autocommit": false });
-        command
-    };
-    let mut first = within(doc! { "insert": "public", "documents": [{ "_id": "t" }] });
-    first.insert("startTransaction", true);
-    root.must("shop", first).await;
-    for end in ["commitTransaction", "abortTransaction"] {
-        assert_eq!(
-            code(&mut ada, "admin", within(doc! { end: 1 })).await,
-            251,
-            "{end}"
-        );
-    }
-    let read = within(doc! { "find": "public" });
-    assert_eq!(code(&mut ada, "shop", read).await, 251);
-    for client in [&mut ada, &mut stranger] {
-        client
-            .must("admin", doc! { "endSessions": [lsid.clone()] })
-            .await;
-    }
-    // A numbered write of the same session is another's, and ends nothing.
-    let numbered = doc! {
-        "insert": "public", "documents": [{ "_id": "n" }], "lsid": lsid.clone(), "txnNumber": 9i64,
-    };
-    ada.must("shop", numbered.clone()).await;
-    root.must("admin", within(doc! { "commitTransaction": 1 }))
-        .await;
-    let mut again = numbered;
-    again.insert("documents", vec![doc! { "_id": "m" }]);
-    root.must("shop", again).await;
-    let count = doc! { "count": "public", "query": { "_id": { "$in": ["t", "n", "m"] } } };
-    let count = root.must("shop", count).await;
-    assert_eq!(count.get_i32("n").unwrap(), 3);
-}
-
 #[tokio::test]
 async fn an_explained_command_is_of_the_database_that_is_checked() {
     let (service, mut root) = shop().await;
@@ -674,17 +580,4 @@ async fn a_role_reaches_no_further_than_its_database() {
         doc! { "createRole": "s", "privileges": [foreign], "roles": [] },
     )
     .await;
-}
-
-#[tokio::test]
-async fn nobody_fills_the_sessions_before_they_log_in() {
-    let (service, mut root) = shop().await;
-    let mut stranger = service.connect();
-    for number in 0..50 {
-        let ping = doc! { "ping": 1, "lsid": session(number) };
-        stranger.must("admin", ping).await;
-    }
-    let status = root.must("admin", doc! { "serverStatus": 1 }).await;
-    let sessions = status.get_document("logicalSessionRecordCache").unwrap();
-    assert_eq!(sessions.get_i32("activeSessionsCount").unwrap(), 0);
 }

@@ -3,6 +3,7 @@
 
 mod attacks;
 mod commands;
+mod cursors;
 mod roles;
 
 use std::collections::BTreeSet;
