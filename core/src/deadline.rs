@@ -30,7 +30,7 @@ use crate::memory_budget::{Grant, MemoryBudget, OutOfMemory};
 pub use polls::{LONG_POLL, LongestPoll, long_polls, longest_polls, measured, spawn};
 
 use memory::{COVERED, Memory};
-pub use memory::{Held, cover, keep, leave_to_answer};
+pub use memory::{Held, cover, grant, keep, leave_to_answer};
 pub use sorting::sort_by;
 use turns::{TURNS, Turn};
 
@@ -352,10 +352,21 @@ fn look(count: usize) -> Result<(), Interruption> {
 
 /// Lets others who run on this thread have their turn, if this poll took its time. For loops that
 /// never wait for anything else.
+///
+/// A poll that gave its worker away keeps nobody waiting. It goes on: it would have to give away
+/// another worker for what is left of its work, or drop on it what it made.
 pub async fn pause() {
-    let is_due = CURRENT.with_borrow(|current| {
-        let began = current.as_ref().and_then(|deadline| deadline.began);
-        began.is_some_and(|began| began.elapsed() >= IN_PLACE)
+    let is_due = CURRENT.with_borrow_mut(|current| match current {
+        Some(deadline) if deadline.turn.is_some() => {
+            deadline.memory.rest();
+            COVERED.set(deadline.memory.room());
+            false
+        }
+        Some(deadline) => {
+            let began = deadline.began;
+            began.is_some_and(|began| began.elapsed() >= IN_PLACE)
+        }
+        None => false,
     });
     if is_due {
         yield_once().await;

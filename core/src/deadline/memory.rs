@@ -121,6 +121,17 @@ pub fn cover(grant: &mut Grant, bytes: usize) -> Result<(), OutOfMemory> {
     })
 }
 
+/// So many bytes of that memory, for something that may outlast the operation.
+pub fn grant(purpose: Purpose, bytes: usize) -> Result<Grant, Interruption> {
+    CURRENT.with_borrow(|current| {
+        let memory = current.as_ref().map(|deadline| &deadline.memory);
+        match memory.and_then(|memory| memory.budget.as_ref()) {
+            Some(budget) => budget.grant(purpose, bytes).map_err(Interruption::Memory),
+            None => Ok(Grant::new(purpose, 0)),
+        }
+    })
+}
+
 /// Leaves to the operation on this thread what its answer takes: it goes with the answer.
 pub fn leave_to_answer(grant: Grant) {
     CURRENT.with_borrow_mut(|current| {
