@@ -7,6 +7,9 @@ use tessera_core::deadline;
 
 use crate::{collation::Collation, number::Number};
 
+/// How many elements are compared in a step, if only until they differ.
+const ELEMENTS_IN_STEP: usize = 16;
+
 /// The order of two values: by their types first, then by value. Numbers of all types compare with
 /// each other, strings with symbols.
 pub fn compare(a: &Bson, b: &Bson, collation: &Collation) -> Ordering {
@@ -27,6 +30,7 @@ pub fn identical(a: &Bson, b: &Bson) -> bool {
     match (a, b) {
         (Bson::Double(a), Bson::Double(b)) => a.to_bits() == b.to_bits(),
         (Bson::Array(a), Bson::Array(b)) => {
+            deadline::note(1 + a.len().min(b.len()) / ELEMENTS_IN_STEP);
             a.len() == b.len() && a.iter().zip(b).all(|(a, b)| identical(a, b))
         }
         (Bson::Document(a), Bson::Document(b)) => identical_documents(a, b),
@@ -39,6 +43,7 @@ pub fn identical(a: &Bson, b: &Bson) -> bool {
 
 /// Whether two documents are stored as the same bytes.
 pub fn identical_documents(a: &Document, b: &Document) -> bool {
+    deadline::note(1 + a.len().min(b.len()) / ELEMENTS_IN_STEP);
     a.len() == b.len()
         && a.iter()
             .zip(b)
@@ -130,6 +135,7 @@ fn compare_same_type(a: &Bson, b: &Bson, collation: &Collation) -> Ordering {
 /// one that ends first is less.
 pub fn compare_documents(a: &Document, b: &Document, collation: &Collation) -> Ordering {
     for ((a_name, a_value), (b_name, b_value)) in a.iter().zip(b) {
+        deadline::note(1);
         let order = type_order(a_value)
             .cmp(&type_order(b_value))
             .then_with(|| a_name.cmp(b_name))

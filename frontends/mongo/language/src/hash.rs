@@ -4,6 +4,7 @@
 //! caller's to decide.
 
 use bson::{Bson, Document};
+use tessera_core::deadline;
 use tessera_core::hash::mongo::{ValueHasher, truncate};
 
 use crate::{
@@ -15,6 +16,10 @@ use crate::{
 const MIN_KEY: i32 = -1;
 /// The canonical type of undefined.
 const UNDEFINED: i32 = 0;
+
+/// How many elements, and how many bytes of a text, are hashed in a step.
+const ELEMENTS_IN_STEP: usize = 2;
+const BYTES_IN_STEP: usize = 256;
 
 /// MongoDB's hashed value. A missing field is hashed as null.
 pub fn hash(value: &Bson) -> i64 {
@@ -46,13 +51,17 @@ fn feed(hasher: &mut ValueHasher, name: Option<&str>, value: &Bson) {
             let number = Number::from_bson(value).map_or(0, Number::to_i64_saturating);
             hasher.number(name, number);
         }
-        Bson::String(text) | Bson::Symbol(text) => hasher.string(name, text),
+        Bson::String(text) | Bson::Symbol(text) => {
+            deadline::note(text.len() / BYTES_IN_STEP);
+            hasher.string(name, text);
+        }
         Bson::Null => hasher.null(name),
         Bson::Document(document) => {
             hasher.begin_document(name);
             feed_fields(hasher, document);
         }
         Bson::Array(values) => {
+            deadline::note(1 + values.len() / ELEMENTS_IN_STEP);
             hasher.begin_array(name);
             for (position, value) in values.iter().enumerate() {
                 feed(hasher, Some(&position.to_string()), value);
@@ -72,6 +81,7 @@ fn feed(hasher: &mut ValueHasher, name: Option<&str>, value: &Bson) {
 }
 
 fn feed_fields(hasher: &mut ValueHasher, document: &Document) {
+    deadline::note(1 + document.len() / ELEMENTS_IN_STEP);
     for (name, value) in document {
         feed(hasher, Some(name), value);
     }

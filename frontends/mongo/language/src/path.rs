@@ -8,6 +8,7 @@ mod multikey;
 mod traverse;
 
 use bson::{Bson, Document};
+use tessera_core::deadline;
 
 use crate::error::{Code, Error, Result};
 use crate::expression::validate_field_name;
@@ -17,6 +18,9 @@ pub use traverse::{LeafArray, See, values_at, visit};
 
 /// How far beyond its end an array grows when one of its elements is set.
 const MAX_BACKFILL: usize = 1_500_000;
+
+/// Names of so many bytes count a step for each time as many.
+const LONG_NAME: usize = 512;
 
 /// How many components a path may have.
 pub(crate) const MAX_COMPONENTS: usize = 200;
@@ -162,6 +166,14 @@ impl Path {
                 .map(|value| std::mem::replace(value, Bson::Null)),
             _ => None,
         }
+    }
+}
+
+/// Looking a field up goes through its name, which may be as long as a document.
+#[inline]
+pub(crate) fn note_name(name: &str) {
+    if name.len() >= LONG_NAME {
+        deadline::note(name.len() / LONG_NAME);
     }
 }
 

@@ -7,7 +7,8 @@ use std::time::{Duration, Instant};
 
 use bson::Bson;
 use pcre2::bytes::{Regex as Pcre, RegexBuilder};
-use tessera_core::deadline;
+use tessera_core::deadline::{self, STEPS_BETWEEN_LOOKS};
+use tessera_core::memory_budget::{Grant, Purpose};
 
 use crate::error::{Code, Error, Result, bad_value};
 
@@ -28,6 +29,13 @@ const MAX_COMPARED: usize = 16 << 20;
 /// A match with back references that took so long without an end is given up: more steps would take
 /// much longer.
 const MAX_ATTEMPT: Duration = Duration::from_millis(50);
+
+/// Steps to compile a byte of a pattern.
+const BYTE_STEPS: usize = 8;
+
+/// What a compiled pattern takes, with the machine code that it is made into: what small ones were
+/// measured to take.
+const COMPILED_BYTES: usize = 12 << 10;
 
 /// Steps that are known to be many, before which the worker is given away.
 const MANY_STEPS: usize = 10_000;
@@ -56,6 +64,8 @@ pub struct Regex {
     pattern: String,
     options: String,
     compiled: Arc<Compiled>,
+    /// What it takes: a request may have hundreds of thousands of patterns.
+    _memory: Arc<Grant>,
 }
 
 /// A pattern, compiled once for each limit that was needed: limits are part of what is compiled.
@@ -91,6 +101,7 @@ impl Regex {
         let regex = Self {
             pattern: pattern.to_owned(),
             options: options.to_owned(),
+            _memory: Arc::new(deadline::grant(Purpose::Values, COMPILED_BYTES)?),
             compiled: cached(pattern, options),
         };
         regex.at_limit(FIRST_LIMIT)?;
@@ -181,6 +192,8 @@ impl Regex {
         match place.get() {
             Some(compiled) => Ok(compiled),
             None => {
+                // As long as a thousand steps, and for a long pattern as long as many of them.
+                deadline::step(STEPS_BETWEEN_LOOKS as usize + self.pattern.len() * BYTE_STEPS)?;
                 let compiled = compile(&self.pattern, &self.options, *limit)?;
                 Ok(place.get_or_init(|| compiled))
             }

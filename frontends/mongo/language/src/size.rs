@@ -7,22 +7,31 @@ use tessera_core::deadline;
 /// How many fields move in a step.
 const FIELDS_MOVED_IN_STEP: usize = 16;
 
+/// How many elements are sized in a step.
+const ELEMENTS_SIZED_IN_STEP: usize = 16;
+
+/// How many bytes of a text are gone through in a step.
+const BYTES_IN_STEP: usize = 1 << 10;
+
 /// What a field of a document takes beside its name and its value: the hash, the length and the
 /// place of the name, and its entry in the table.
-const FIELD_BYTES: usize = 48;
+pub(crate) const FIELD_BYTES: usize = 48;
 
-/// The bytes of memory that a value takes, with what it owns.
+/// The bytes of memory that a value takes, with what it owns. Going through it is counted, and so
+/// is what a copy costs that follows.
 pub fn footprint(value: &Bson) -> usize {
     let owned = match value {
-        Bson::String(text) | Bson::Symbol(text) | Bson::JavaScriptCode(text) => text.len(),
-        Bson::Binary(binary) => binary.bytes.len(),
+        Bson::String(text) | Bson::Symbol(text) | Bson::JavaScriptCode(text) => {
+            long_text(text.len())
+        }
+        Bson::Binary(binary) => long_text(binary.bytes.len()),
         Bson::RegularExpression(regex) => {
             regex.pattern.as_str().len() + regex.options.as_str().len()
         }
         Bson::JavaScriptCodeWithScope(code) => code.code.len() + document_footprint(&code.scope),
         Bson::Document(document) => document_footprint(document),
         Bson::Array(items) => {
-            deadline::note(items.len() / 4);
+            deadline::note(1 + items.len() / 4);
             items.iter().map(footprint).sum()
         }
         Bson::Null
@@ -42,15 +51,68 @@ pub fn footprint(value: &Bson) -> usize {
     size_of::<Bson>() + owned
 }
 
+/// How deep values may nest that an expression gives: deeper than what can be stored, as it may be
+/// on its way to something else, and not so deep that going through it takes all of the stack.
+const MAX_VALUE_DEPTH: usize = 400;
+
+/// Whether a value nests no deeper than others can go through it. Each stage of a pipeline may put
+/// what the one before made into more documents and arrays.
+pub(crate) fn is_shallow(value: &Bson) -> bool {
+    nests_within(value, MAX_VALUE_DEPTH)
+}
+
+/// The same for a document.
+pub(crate) fn is_shallow_document(document: &Document) -> bool {
+    fields_nest_within(document, MAX_VALUE_DEPTH)
+}
+
+fn nests_within(value: &Bson, depth: usize) -> bool {
+    match value {
+        Bson::Array(_) | Bson::Document(_) if depth == 0 => false,
+        Bson::Array(items) => {
+            deadline::note(1 + items.len() / ELEMENTS_SIZED_IN_STEP);
+            items.iter().all(|item| nests_within(item, depth - 1))
+        }
+        Bson::Document(document) => fields_nest_within(document, depth - 1),
+        _ => true,
+    }
+}
+
+fn fields_nest_within(document: &Document, depth: usize) -> bool {
+    deadline::note(1 + document.len() / ELEMENTS_SIZED_IN_STEP);
+    document.values().all(|item| nests_within(item, depth))
+}
+
+/// Counts so many bytes that are gone through, and gives them back.
+fn long_text(bytes: usize) -> usize {
+    if bytes >= BYTES_IN_STEP {
+        deadline::note(bytes / BYTES_IN_STEP);
+    }
+    bytes
+}
+
+/// A copy of a value, counted as the work that it is.
+pub(crate) fn copy(value: &Bson) -> Bson {
+    let _counted = footprint(value);
+    value.clone()
+}
+
+/// A copy of a document, counted likewise.
+pub(crate) fn copy_document(document: &Document) -> Document {
+    let _counted = document_footprint(document);
+    document.clone()
+}
+
 /// The bytes of memory that a document's fields take.
 pub fn document_footprint(document: &Document) -> usize {
-    deadline::note(document.len() / 4);
+    deadline::note(1 + document.len() / 4);
     let field = |(name, value): (&String, &Bson)| FIELD_BYTES + name.len() + footprint(value);
     document.iter().map(field).sum()
 }
 
 /// The bytes of a document: its length, its elements, and the closing null.
 pub fn document_size(document: &Document) -> usize {
+    deadline::note(1 + document.len() / ELEMENTS_SIZED_IN_STEP);
     let element = |(name, value): (&String, &Bson)| element_size(name.len(), value);
     5 + document.iter().map(element).sum::<usize>()
 }
@@ -82,6 +144,7 @@ pub fn value_size(value: &Bson) -> usize {
         Bson::DbPointer(_) => 32,
         Bson::Document(document) => document_size(document),
         Bson::Array(items) => {
+            deadline::note(1 + items.len() / ELEMENTS_SIZED_IN_STEP);
             let mut digits = 1;
             let mut limit = 10;
             let mut size = 5;
@@ -116,6 +179,18 @@ pub(crate) fn steps_to_copy(value: &Bson) -> usize {
         other => width(other),
     };
     elements / ELEMENTS_IN_STEP
+}
+
+/// How many bytes of a text are read as a number, a date or other bytes in a step.
+const BYTES_READ_IN_STEP: usize = 32;
+
+/// Steps to read what a text or some bytes say.
+pub(crate) fn text_steps(value: &Bson) -> usize {
+    match value {
+        Bson::String(text) => text.len() / BYTES_READ_IN_STEP,
+        Bson::Binary(binary) => binary.bytes.len() / BYTES_READ_IN_STEP,
+        _ => 0,
+    }
 }
 
 /// How many elements a value has, without a look at them.

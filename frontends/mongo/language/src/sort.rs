@@ -1,6 +1,7 @@
 //! Sort patterns: the order in which documents are answered.
 
 use std::cmp::Ordering;
+use std::collections::HashSet;
 
 use bson::{Bson, Document};
 use tessera_core::deadline;
@@ -68,13 +69,15 @@ impl SortPattern {
             collation: collation.clone(),
             ..Self::default()
         };
+        let mut known = HashSet::new();
         for (name, direction) in pattern {
+            deadline::step(1)?;
             let part = match direction {
                 Bson::Document(meta) => by_metadata(meta)?,
                 direction => {
                     let descending = is_descending(name, direction)?;
                     let path = Path::checked(name)?;
-                    if sort.paths.contains(&path) {
+                    if !known.insert(name.as_str()) {
                         let message = format!(
                             "$sort key must not contain duplicate keys (duplicate: '{name}')"
                         );

@@ -11,6 +11,7 @@ mod names;
 mod operators;
 mod push;
 mod target;
+mod touched;
 mod tree;
 mod upsert;
 
@@ -115,7 +116,7 @@ impl Update {
                 Applied {
                     document,
                     modified: !touched.is_empty(),
-                    manner: Manner::Paths(touched),
+                    manner: touched.manner(),
                 }
             }
             Kind::Replacement(replacement) => {

@@ -7,7 +7,7 @@ use bson::{Bson, Document};
 use tessera_core::deadline::{self, Held};
 
 use super::operator::{Named, Operator, optional, positional, required};
-use super::{Call, Frame, Node, ParseContext, Value, fail, kept, null, or_null, some};
+use super::{Call, Frame, Node, ParseContext, Value, fail, kept, null, or_null, own, some};
 use crate::compare::{self};
 use crate::error::Result;
 use crate::number::Number;
@@ -88,7 +88,7 @@ fn plain<'v>(item: &'v Bson, path: &[&str]) -> &'v Bson {
 }
 
 pub(super) fn sort<'a>(call: &'a Call, frame: &Frame<'a>) -> Result<Value<'a>> {
-    let mut items = match call.evaluate_argument(0, frame)?.map(Cow::into_owned) {
+    let mut items = match call.evaluate_argument(0, frame)?.map(own) {
         None | Some(Bson::Null | Bson::Undefined) => return null(),
         Some(Bson::Array(items)) => items,
         Some(_) => return fail(2942504, "The input argument to $sortArray must be an array"),
@@ -181,7 +181,7 @@ pub(super) fn zip<'a>(call: &'a Call, frame: &Frame<'a>) -> Result<Value<'a>> {
     let (inputs, defaults) = call.arguments.split_at(call.arguments.len() / 2);
     let mut columns = Vec::with_capacity(inputs.len());
     for input in inputs {
-        match input.evaluate(frame)?.map(Cow::into_owned) {
+        match input.evaluate(frame)?.map(own) {
             None | Some(Bson::Null | Bson::Undefined) => return null(),
             Some(Bson::Array(items)) => columns.push(items.into_iter()),
             Some(_) => return fail(34468, "$zip found a non-array expression in input"),

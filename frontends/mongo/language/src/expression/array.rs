@@ -9,12 +9,13 @@ use tessera_core::deadline;
 use super::arrange::{parse_sort, parse_zip, sort, zip};
 use super::operator::{Fold, Form, Operator, take};
 use super::string::count;
-use super::{Call, Frame, Node, Value, fail, is_nullish, null, some};
+use super::{Call, Frame, Node, Value, fail, is_nullish, null, own, some};
 use crate::collation::Collation;
 use crate::compare::type_name;
 use crate::error::Result;
 use crate::members::{self, Members};
 use crate::number::Number;
+use crate::size::copy;
 
 pub(super) const OPERATORS: &[Operator] = &[
     Operator::values("$arrayElemAt", Form::Exactly(2), |values, _| {
@@ -117,7 +118,7 @@ fn array_to_object<'a>(values: Vec<Value<'a>>, _: &Frame<'a>) -> Result<Value<'a
             key_and_value(item)?
         };
         deadline::step(1)?;
-        object.insert(key, value.clone());
+        object.insert(key, copy(value));
     }
     some(object)
 }
@@ -175,7 +176,7 @@ fn object_to_array<'a>(values: Vec<Value<'a>>, _: &Frame<'a>) -> Result<Value<'a
         None | Some(Bson::Null | Bson::Undefined) => null(),
         Some(Bson::Document(object)) => {
             let pair = |(key, value): (&String, &Bson)| {
-                Bson::Document(doc! { "k": key, "v": value.clone() })
+                Bson::Document(doc! { "k": key, "v": copy(value) })
             };
             some(object.iter().map(pair).collect::<Vec<_>>())
         }
@@ -192,7 +193,7 @@ fn object_to_array<'a>(values: Vec<Value<'a>>, _: &Frame<'a>) -> Result<Value<'a
 fn concat_arrays<'a>(values: Vec<Value<'a>>, _: &Frame<'a>) -> Result<Value<'a>> {
     let mut all = Vec::new();
     for value in values {
-        match value.map(Cow::into_owned) {
+        match value.map(own) {
             None | Some(Bson::Null | Bson::Undefined) => return null(),
             Some(Bson::Array(items)) => {
                 deadline::step(items.len() / 4)?;
@@ -329,7 +330,7 @@ fn range<'a>(values: Vec<Value<'a>>, _: &Frame<'a>) -> Result<Value<'a>> {
 
 fn reverse<'a>(values: Vec<Value<'a>>, _: &Frame<'a>) -> Result<Value<'a>> {
     let [array] = take(values);
-    match array.map(Cow::into_owned) {
+    match array.map(own) {
         None | Some(Bson::Null | Bson::Undefined) => null(),
         Some(Bson::Array(mut items)) => {
             items.reverse();
@@ -400,12 +401,8 @@ fn slice<'a>(values: Vec<Value<'a>>, _: &Frame<'a>) -> Result<Value<'a>> {
     } else {
         (0, position)
     };
-    some(
-        items
-            .get(start..end.min(items.len()))
-            .unwrap_or_default()
-            .to_vec(),
-    )
+    let part = items.get(start..end.min(items.len())).unwrap_or_default();
+    some(part.iter().map(copy).collect::<Vec<_>>())
 }
 
 #[cfg(test)]

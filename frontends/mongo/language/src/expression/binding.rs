@@ -5,16 +5,17 @@ use std::borrow::Cow;
 use bson::Bson;
 use tessera_core::deadline::{self, Held};
 
+use super::local::Local;
 use super::operator::{Fold, Form, Named, Operator, optional, required};
 use super::variables::validate_bound_name;
 use super::{
-    Call, Frame, Local, Node, ParseContext, Value, count_owned, fail, is_truthy, kept,
-    kept_or_null, null, some,
+    Call, Frame, Node, ParseContext, Value, count_owned, fail, is_truthy, kept, kept_or_null, null,
+    own, some,
 };
 use crate::compare::type_name;
 use crate::error::Result;
 use crate::number::Number;
-use crate::size::footprint;
+use crate::size::{footprint, is_shallow};
 
 pub(super) const OPERATORS: &[Operator] = &[
     Operator::lazy("$filter", Form::Special(parse_filter), filter),
@@ -62,9 +63,6 @@ const REDUCE: Named = Named {
     not_object: 40075,
     unknown: 40076,
 };
-
-/// The values accumulated by `$reduce` may nest this deep.
-const MAX_VALUE_DEPTH: usize = 400;
 
 fn parse_optional(value: Option<&Bson>, context: &ParseContext<'_>) -> Result<Node> {
     value.map_or(Ok(Node::Absent), |value| Node::parse(value, context))
@@ -114,33 +112,14 @@ fn let_<'a>(call: &'a Call, frame: &Frame<'a>) -> Result<Value<'a>> {
     let mut held = Held::new();
     let mut values = Vec::with_capacity(call.names.len());
     for (name, argument) in call.names.iter().zip(&call.arguments) {
+        deadline::step(1)?;
         let value = argument.evaluate(frame)?;
         count_owned(&value, &mut held)?;
         values.push((name.as_str(), value));
     }
-    bind(call, values, frame)
-}
-
-/// Binds the variables one by one: each needs a place of its own on the stack.
-fn bind<'a, 'b>(
-    call: &'b Call,
-    mut values: Vec<(&'b str, Value<'b>)>,
-    frame: &Frame<'b>,
-) -> Result<Value<'a>> {
-    let Some((name, value)) = values.pop() else {
-        let value = call
-            .arguments
-            .last()
-            .unwrap_or(&Node::Absent)
-            .evaluate(frame)?;
-        return Ok(value.map(|value| Cow::Owned(value.into_owned())));
-    };
-    let local = Local {
-        name,
-        value,
-        outer: frame.locals,
-    };
-    bind(call, values, &frame.with(&local))
+    let local = Local::several(values, frame.locals);
+    let body = call.arguments.last().unwrap_or(&Node::Absent);
+    Ok(body.evaluate(&frame.with(&local))?.map(own).map(Cow::Owned))
 }
 
 /// The name that `as` gives, or `this`.
@@ -191,11 +170,7 @@ fn map<'a>(call: &'a Call, frame: &Frame<'a>) -> Result<Value<'a>> {
     let mut output = Vec::with_capacity(items.len());
     for item in items {
         deadline::step(1)?;
-        let local = Local {
-            name: call.name(0),
-            value: Some(Cow::Borrowed(item)),
-            outer: frame.locals,
-        };
+        let local = Local::one(call.name(0), Some(Cow::Borrowed(item)), frame.locals);
         let value = call.argument(1).evaluate(&frame.with(&local))?;
         output.push(kept_or_null(value, &mut held)?);
     }
@@ -241,11 +216,7 @@ fn filter<'a>(call: &'a Call, frame: &Frame<'a>) -> Result<Value<'a>> {
     let mut output = Vec::new();
     for item in items {
         deadline::step(1)?;
-        let local = Local {
-            name: call.name(0),
-            value: Some(Cow::Borrowed(item)),
-            outer: frame.locals,
-        };
+        let local = Local::one(call.name(0), Some(Cow::Borrowed(item)), frame.locals);
         let accepted = call.argument(1).evaluate(&frame.with(&local))?;
         if accepted.as_deref().is_some_and(is_truthy) {
             output.push(kept(Cow::Borrowed(item), &mut held)?);
@@ -282,30 +253,17 @@ fn reduce<'a>(call: &'a Call, frame: &Frame<'a>) -> Result<Value<'a>> {
     };
     let mut of_input = Held::new();
     count_owned(&input, &mut of_input)?;
-    let mut value = call.evaluate_argument(1, frame)?.map(Cow::into_owned);
+    let mut value = call.evaluate_argument(1, frame)?.map(own);
     let mut of_value = Held::new();
     of_value.add(value.as_ref().map_or(0, footprint))?;
     for item in items {
         deadline::step(1)?;
-        let so_far = Local {
-            name: "value",
-            value: value.as_ref().map(Cow::Borrowed),
-            outer: frame.locals,
-        };
-        let this = Local {
-            name: "this",
-            value: Some(Cow::Borrowed(item)),
-            outer: Some(&so_far),
-        };
-        let next = call
-            .argument(2)
-            .evaluate(&frame.with(&this))?
-            .map(Cow::into_owned);
+        let so_far = value.as_ref().map(Cow::Borrowed);
+        let so_far = Local::one("value", so_far, frame.locals);
+        let this = Local::one("this", Some(Cow::Borrowed(item)), Some(&so_far));
+        let next = call.argument(2).evaluate(&frame.with(&this))?.map(own);
         of_value.set(next.as_ref().map_or(0, footprint))?;
-        if next
-            .as_ref()
-            .is_some_and(|next| !is_shallow(next, MAX_VALUE_DEPTH))
-        {
+        if next.as_ref().is_some_and(|next| !is_shallow(next)) {
             return fail(
                 15,
                 "$reduce accumulated value exceeded max allowable BSON depth",
@@ -314,15 +272,6 @@ fn reduce<'a>(call: &'a Call, frame: &Frame<'a>) -> Result<Value<'a>> {
         value = next;
     }
     Ok(value.map(Cow::Owned))
-}
-
-fn is_shallow(value: &Bson, depth: usize) -> bool {
-    match value {
-        Bson::Array(_) | Bson::Document(_) if depth == 0 => false,
-        Bson::Array(items) => items.iter().all(|item| is_shallow(item, depth - 1)),
-        Bson::Document(document) => document.values().all(|item| is_shallow(item, depth - 1)),
-        _ => true,
-    }
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@ use bson::oid::ObjectId;
 use bson::spec::BinarySubtype;
 use bson::{Binary, Bson, DateTime};
 use dec::Rounding;
+use tessera_core::deadline;
 
 use super::binary::{Format, from_number, from_text, parse_subtype, to_number, to_text};
 use super::date::format::iso;
@@ -14,6 +15,7 @@ use super::{Call, Frame, Node, ParseContext, Value, fail, is_nullish, is_truthy,
 use crate::compare::type_name;
 use crate::error::{Code, Error, Result};
 use crate::number::{Decimal, Number};
+use crate::size::text_steps;
 
 const CONVERT: Named = Named {
     fields: &[
@@ -227,6 +229,8 @@ fn convert_to(
     format: Option<Format>,
     big_endian: bool,
 ) -> Result<Bson> {
+    // A text is read, and repeated in the message if it cannot be.
+    deadline::step(text_steps(value))?;
     match target {
         Type::Bool => to_bool(value),
         Type::Int => {

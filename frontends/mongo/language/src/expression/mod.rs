@@ -18,6 +18,7 @@ mod convert;
 pub(crate) mod date;
 mod decimal;
 mod decimal_trigonometry;
+mod local;
 mod misc;
 mod object;
 pub mod operator;
@@ -39,12 +40,13 @@ use crate::collation::Collation;
 use crate::error::{Code, Error, Result};
 use crate::members::Members;
 use crate::number::Number;
-use crate::size::{footprint, steps_to_copy};
+use crate::size::{copy, copy_document, footprint, is_shallow, is_shallow_document, steps_to_copy};
 
 pub(crate) use path::components as path_components;
 pub use path::{FieldPath, validate_field_name};
 pub use variables::{Context, ParseContext, Variables};
 
+use local::Local;
 use operator::{Fold, Operator, Run, RunValues};
 
 /// What a part of an expression evaluates to; `None` is "missing", which is not null.
@@ -91,12 +93,8 @@ impl Expression {
         current: &Document,
         variables: &Variables,
     ) -> Result<Option<Bson>> {
-        let value = Some(Cow::Owned(Bson::Document(current.clone())));
-        let local = Local {
-            name: "CURRENT",
-            value,
-            outer: None,
-        };
+        let value = Some(Cow::Owned(Bson::Document(copy_document(current))));
+        let local = Local::one("CURRENT", value, None);
         let collation = &self.collation;
         let frame = Frame {
             root,
@@ -104,7 +102,7 @@ impl Expression {
             collation,
             locals: Some(&local),
         };
-        Ok(self.node.evaluate(&frame)?.map(Cow::into_owned))
+        shallow(self.node.evaluate(&frame)?)
     }
 
     /// An expression that is the value itself, whatever it looks like.
@@ -123,7 +121,7 @@ impl Expression {
             collation: &self.collation,
             locals: None,
         };
-        Ok(self.node.evaluate(&frame)?.map(Cow::into_owned))
+        shallow(self.node.evaluate(&frame)?)
     }
 
     /// Whether the value counts as true.
@@ -252,13 +250,6 @@ pub(crate) struct Frame<'a> {
     pub(crate) locals: Option<&'a Local<'a>>,
 }
 
-/// A variable bound by `$let`, `$map`, `$filter` or `$reduce`, and those bound around it.
-pub(crate) struct Local<'a> {
-    pub(crate) name: &'a str,
-    pub(crate) value: Value<'a>,
-    pub(crate) outer: Option<&'a Self>,
-}
-
 impl<'a> Frame<'a> {
     /// The frame within which one more variable is bound.
     pub(crate) fn with<'b>(&self, local: &'b Local<'b>) -> Frame<'b>
@@ -272,14 +263,7 @@ impl<'a> Frame<'a> {
     }
 
     pub(crate) fn local(&self, name: &str) -> Option<&'a Value<'a>> {
-        let mut local = self.locals;
-        while let Some(bound) = local {
-            if bound.name == name {
-                return Some(&bound.value);
-            }
-            local = bound.outer;
-        }
-        None
+        self.locals.and_then(|locals| locals.find(name))
     }
 }
 
@@ -361,7 +345,7 @@ impl Node {
             collation,
             locals: None,
         };
-        let value = self.evaluate(&frame)?.map(Cow::into_owned);
+        let value = self.evaluate(&frame)?.map(own);
         Ok(Self::Constant(value))
     }
 
@@ -437,6 +421,30 @@ pub(crate) fn kept(value: Cow<'_, Bson>, held: &mut Held) -> Result<Bson> {
     Ok(value.into_owned())
 }
 
+/// A value of its own that nests no deeper than others can go through it.
+fn shallow(value: Value<'_>) -> Result<Option<Bson>> {
+    if value.as_deref().is_some_and(|value| !is_shallow(value)) {
+        return fail(15, "the value of an expression is nested too deeply");
+    }
+    Ok(value.map(own))
+}
+
+/// Refuses a document that a stage made without an expression, if it nests deeper than that.
+pub(crate) fn check_shallow(document: &Document) -> Result<()> {
+    if is_shallow_document(document) {
+        return Ok(());
+    }
+    fail(15, "a document of the pipeline is nested too deeply")
+}
+
+/// A value of its own; copying it is counted as the work that it is.
+pub(crate) fn own(value: Cow<'_, Bson>) -> Bson {
+    match value {
+        Cow::Borrowed(value) => copy(value),
+        Cow::Owned(value) => value,
+    }
+}
+
 /// The same with null where the value is missing, as arrays need it.
 pub(crate) fn kept_or_null(value: Value<'_>, held: &mut Held) -> Result<Bson> {
     value.map_or(Ok(Bson::Null), |value| kept(value, held))
@@ -480,7 +488,7 @@ pub(crate) fn null<'a>() -> Result<Value<'a>> {
 
 /// The value, with null where it is missing, as arrays need it.
 pub(crate) fn or_null(value: Value<'_>) -> Bson {
-    value.map_or(Bson::Null, Cow::into_owned)
+    value.map_or(Bson::Null, own)
 }
 
 /// Missing, null and undefined, which most operators answer with null.
@@ -497,5 +505,7 @@ pub(crate) fn is_truthy(value: &Bson) -> bool {
     }
 }
 
+#[cfg(test)]
+mod late_tests;
 #[cfg(test)]
 mod tests;

@@ -6,7 +6,7 @@ use bson::{Bson, Document};
 
 use super::operator::{Form, Named, Operator, required};
 use super::path::FieldPath;
-use super::{Call, Frame, Node, ParseContext, Value, fail, is_nullish, null, some};
+use super::{Call, Frame, Node, ParseContext, Value, fail, is_nullish, null, own, some};
 use crate::compare::type_name;
 use crate::error::Result;
 use crate::size::take_field;
@@ -126,7 +126,7 @@ fn set_field<'a>(call: &'a Call, frame: &Frame<'a>) -> Result<Value<'a>> {
     let Node::Constant(Some(Bson::String(name))) = call.argument(0) else {
         return null();
     };
-    let mut document = match call.evaluate_argument(2, frame)?.map(Cow::into_owned) {
+    let mut document = match call.evaluate_argument(2, frame)?.map(own) {
         Some(Bson::Document(document)) => document,
         value if is_nullish(value.as_ref()) => return null(),
         _ => {
@@ -135,7 +135,7 @@ fn set_field<'a>(call: &'a Call, frame: &Frame<'a>) -> Result<Value<'a>> {
         }
     };
     match call.evaluate_argument(1, frame)? {
-        Some(value) => document.insert(name.clone(), value.into_owned()),
+        Some(value) => document.insert(name.clone(), own(value)),
         None => take_field(&mut document, name),
     };
     some(document)

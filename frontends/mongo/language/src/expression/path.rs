@@ -6,8 +6,10 @@ use bson::{Bson, Document};
 use tessera_core::deadline;
 
 use super::variables::{is_system, validate_read_name};
-use super::{Frame, Node, ParseContext, Value, fail, some};
+use super::{Frame, Node, ParseContext, Value, fail, own, some};
 use crate::error::Result;
+use crate::path::note_name;
+use crate::size::copy_document;
 
 /// A path may be as deep as a document.
 const MAX_COMPONENTS: usize = 200;
@@ -83,7 +85,7 @@ impl FieldPath {
 
     pub(crate) fn evaluate<'a>(&'a self, frame: &Frame<'a>) -> Result<Value<'a>> {
         let name = match &self.start {
-            Start::Root if self.fields.is_empty() => return some(frame.root.clone()),
+            Start::Root if self.fields.is_empty() => return some(copy_document(frame.root)),
             Start::Root => return Ok(within(frame.root, &self.fields)),
             Start::Variable(name) => name,
         };
@@ -127,9 +129,7 @@ fn below<'a>(value: &'a Bson, fields: &[String]) -> Value<'a> {
             deadline::note(items.len());
             let documents = items.iter().filter_map(Bson::as_document);
             let values = documents.filter_map(|document| within(document, fields));
-            Some(Cow::Owned(Bson::Array(
-                values.map(Cow::into_owned).collect(),
-            )))
+            Some(Cow::Owned(Bson::Array(values.map(own).collect())))
         }
         _ => None,
     }
@@ -137,6 +137,7 @@ fn below<'a>(value: &'a Bson, fields: &[String]) -> Value<'a> {
 
 fn within<'a>(document: &'a Document, fields: &[String]) -> Value<'a> {
     let (field, rest) = fields.split_first()?;
+    note_name(field);
     let value = document.get(field)?;
     if rest.is_empty() {
         Some(Cow::Borrowed(value))

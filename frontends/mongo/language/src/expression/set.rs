@@ -10,6 +10,7 @@ use crate::compare::type_name;
 use crate::error::Result;
 use crate::key;
 use crate::members::Members;
+use crate::size::copy;
 
 pub(super) const OPERATORS: &[Operator] = &[
     Operator::values("$allElementsTrue", Form::Exactly(1), |values, _| {
@@ -62,7 +63,7 @@ fn difference<'a>(values: Vec<Value<'a>>, frame: &Frame<'a>) -> Result<Value<'a>
     let mut fresh = Vec::new();
     for item in left {
         if seen.insert(item)? {
-            fresh.push(item.clone());
+            fresh.push(copy(item));
         }
     }
     some(fresh)
@@ -129,7 +130,7 @@ fn intersection<'a>(values: Vec<Value<'a>>, frame: &Frame<'a>) -> Result<Value<'
         }
         common = kept;
     }
-    some(common.into_iter().cloned().collect::<Vec<_>>())
+    some(common.into_iter().map(copy).collect::<Vec<_>>())
 }
 
 /// Each value once, in ascending order.
@@ -166,7 +167,7 @@ fn union<'a>(values: Vec<Value<'a>>, frame: &Frame<'a>) -> Result<Value<'a>> {
         all.extend(elements("$setUnion", value, 17043)?);
     }
     let all = distinct(all, frame.collation)?;
-    some(all.into_iter().cloned().collect::<Vec<_>>())
+    some(all.into_iter().map(copy).collect::<Vec<_>>())
 }
 
 #[cfg(test)]

@@ -1,7 +1,9 @@
 //! Strings: pieces of them by bytes and by code points, searches, case and trimming.
 
 use std::borrow::Cow;
+use std::collections::HashSet;
 
+use ahash::RandomState;
 use bson::Bson;
 use memchr::memmem;
 use tessera_core::deadline::{self, Held};
@@ -273,8 +275,12 @@ fn trim<'a>(call: &'a Call, frame: &Frame<'a>, (left, right): (bool, bool)) -> R
         Some(Bson::String(characters)) => Some(characters),
         Some(_) => return fail(50700, format!("{name} requires 'chars' to be a string")),
     };
-    search_steps(text)?;
-    let is_trimmed = |c: char| chosen.map_or_else(|| is_blank(c), |chosen| chosen.contains(c));
+    let chosen = chosen.map(|chosen| Characters::of(chosen)).transpose()?;
+    deadline::step(text.len() / TRIMMED_IN_STEP)?;
+    let is_trimmed = |c: char| match &chosen {
+        Some(chosen) => chosen.has(c),
+        None => is_blank(c),
+    };
     let text = if left {
         text.trim_start_matches(is_trimmed)
     } else {
@@ -285,6 +291,33 @@ fn trim<'a>(call: &'a Call, frame: &Frame<'a>, (left, right): (bool, bool)) -> R
     } else {
         text
     })
+}
+
+/// How many bytes of a text are trimmed in a step.
+const TRIMMED_IN_STEP: usize = 16;
+
+/// Characters to look others up among.
+enum Characters<'a> {
+    /// So few that they are gone through.
+    Few(&'a str),
+    Many(HashSet<char, RandomState>),
+}
+
+impl<'a> Characters<'a> {
+    fn of(text: &'a str) -> Result<Self> {
+        if text.len() <= TRIMMED_IN_STEP {
+            return Ok(Self::Few(text));
+        }
+        deadline::step(text.len() / TRIMMED_IN_STEP)?;
+        Ok(Self::Many(text.chars().collect()))
+    }
+
+    fn has(&self, c: char) -> bool {
+        match self {
+            Self::Few(text) => text.contains(c),
+            Self::Many(set) => set.contains(&c),
+        }
+    }
 }
 
 /// What is trimmed by default: blanks of Unicode, and the null character.

@@ -1,9 +1,12 @@
 //! Variables: what `$$NAME` stands for, while parsing (which names exist) and while evaluating.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
+use ahash::RandomState;
 use bson::{Bson, DateTime, Document, Timestamp};
 use indexmap::IndexMap;
+use tessera_core::deadline;
 
 use super::{Expression, fail};
 use crate::collation::Collation;
@@ -42,6 +45,7 @@ impl Variables {
 
     /// Gives a variable a value; `None` is "missing".
     pub fn set(&mut self, name: &str, value: Option<Bson>) {
+        deadline::note(1);
         Arc::make_mut(&mut self.values).insert(name.to_owned(), value);
     }
 
@@ -94,7 +98,21 @@ pub struct ParseContext<'a> {
 #[derive(Debug)]
 pub(crate) struct Bound<'a> {
     names: &'a [String],
+    /// The same to be looked up, if they are many: each use of a variable asks whether it is bound.
+    index: Option<HashSet<&'a str, RandomState>>,
     outer: Option<&'a Self>,
+}
+
+/// So many names are compared one by one.
+const FEW_NAMES: usize = 16;
+
+impl Bound<'_> {
+    fn has(&self, name: &str) -> bool {
+        match &self.index {
+            Some(index) => index.contains(name),
+            None => self.names.iter().any(|bound| bound == name),
+        }
+    }
 }
 
 impl<'a> From<&'a Context> for ParseContext<'a> {
@@ -131,8 +149,10 @@ impl<'a> ParseContext<'a> {
     where
         'a: 'b,
     {
+        let many = names.len() > FEW_NAMES;
         Bound {
             names,
+            index: many.then(|| names.iter().map(String::as_str).collect()),
             outer: self.bound,
         }
     }
@@ -153,7 +173,7 @@ impl<'a> ParseContext<'a> {
     pub(crate) fn binds(&self, name: &str) -> bool {
         let mut bound = self.bound;
         while let Some(names) = bound {
-            if names.names.iter().any(|bound| bound == name) {
+            if names.has(name) {
                 return true;
             }
             bound = names.outer;

@@ -5,7 +5,7 @@ use std::convert::Infallible;
 use std::ops::ControlFlow;
 
 use bson::{Bson, Document};
-use tessera_core::deadline;
+use tessera_core::deadline::{self, Held};
 
 use super::{Comparison, Node, Test, evaluation};
 use crate::collation::Collation;
@@ -13,6 +13,7 @@ use crate::error::Result;
 use crate::expression::variables::Variables;
 use crate::key;
 use crate::path::{LeafArray, Path, visit};
+use crate::size::footprint;
 
 /// Fewer equalities of one path are tried one by one.
 const MANY_EQUALITIES: usize = 32;
@@ -177,6 +178,9 @@ impl<'a> Matcher<'a> {
         match element {
             Bson::Document(document) => self.holds(node, document),
             Bson::Array(elements) => {
+                deadline::step(elements.len())?;
+                let mut held = Held::new();
+                held.add(elements.iter().map(footprint).sum::<usize>() * 2)?;
                 let numbered = elements.iter().enumerate();
                 let document: Document = numbered
                     .map(|(index, value)| (index.to_string(), value.clone()))

@@ -1,10 +1,11 @@
 //! The entries an index over several paths has for one document: one for each element of an array.
 
 use bson::{Bson, Document};
-use tessera_core::deadline;
+use tessera_core::deadline::{self, Held};
 
-use super::{Component, Path};
+use super::{Component, Path, note_name};
 use crate::error::{Code, Error, Result};
+use crate::size::footprint;
 
 /// The entries of one document.
 #[derive(Clone, Debug, PartialEq)]
@@ -27,8 +28,37 @@ pub fn keys(document: &Document, paths: &[Path]) -> Result<Keys> {
         .iter()
         .map(|path| start(document, path.components()))
         .collect();
-    expand(slots, &mut found)?;
+    expand(slots, &mut found, &mut Size::default())?;
     Ok(found)
+}
+
+/// What the entries of one document may take. An entry for each element of an array has a copy of
+/// the values at all other paths, and one of these may be as long as the document.
+const MAX_BYTES: usize = 256 << 20;
+
+/// What the entries take so far.
+#[derive(Default)]
+struct Size {
+    bytes: usize,
+    held: Held,
+}
+
+impl Size {
+    fn add(&mut self, slots: &[Slot<'_>]) -> Result<()> {
+        let bytes: usize = slots.iter().map(Slot::footprint).sum();
+        self.bytes += bytes;
+        self.held.add(bytes)?;
+        if self.bytes > MAX_BYTES {
+            return Err(Error::new(
+                Code::EXCEEDED_MEMORY_LIMIT,
+                format!(
+                    "the index keys of one document would take more than {MAX_BYTES} bytes: an \
+                     array has many elements, and another indexed value is long"
+                ),
+            ));
+        }
+        Ok(())
+    }
 }
 
 /// How far one path has been followed.
@@ -42,13 +72,25 @@ enum Slot<'a> {
     },
 }
 
+impl Slot<'_> {
+    fn footprint(&self) -> usize {
+        match self {
+            Self::Done(Some(value)) => footprint(value),
+            _ => size_of::<Bson>(),
+        }
+    }
+}
+
 fn start<'a>(document: &'a Document, path: &'a [Component]) -> Slot<'a> {
     match path.split_first() {
         None => Slot::Done(None),
-        Some((step, rest)) => match document.get(step.name()) {
-            None => Slot::Done(None),
-            Some(value) => reach(value, rest),
-        },
+        Some((step, rest)) => {
+            note_name(step.name());
+            match document.get(step.name()) {
+                None => Slot::Done(None),
+                Some(value) => reach(value, rest),
+            }
+        }
     }
 }
 
@@ -74,9 +116,10 @@ fn reach<'a>(mut value: &'a Bson, mut path: &'a [Component]) -> Slot<'a> {
     }
 }
 
-fn expand(slots: Vec<Slot<'_>>, found: &mut Keys) -> Result<()> {
+fn expand(slots: Vec<Slot<'_>>, found: &mut Keys, size: &mut Size) -> Result<()> {
     deadline::step(slots.len())?;
     let Some(shared) = shared_array(&slots)? else {
+        size.add(&slots)?;
         found.entries.push(slots.iter().map(finished).collect());
         return Ok(());
     };
@@ -95,6 +138,7 @@ fn expand(slots: Vec<Slot<'_>>, found: &mut Keys) -> Result<()> {
         return expand(
             slots.into_iter().map(|slot| enter(slot, None)).collect(),
             found,
+            size,
         );
     }
     if slots.iter().all(positional) {
@@ -103,6 +147,7 @@ fn expand(slots: Vec<Slot<'_>>, found: &mut Keys) -> Result<()> {
         return expand(
             slots.into_iter().map(|slot| enter(slot, only)).collect(),
             found,
+            size,
         );
     }
     for element in shared {
@@ -112,6 +157,7 @@ fn expand(slots: Vec<Slot<'_>>, found: &mut Keys) -> Result<()> {
                 .map(|slot| enter(*slot, Some(element)))
                 .collect(),
             found,
+            size,
         )?;
     }
     Ok(())
@@ -265,6 +311,40 @@ mod tests {
                 code,
                 "{document}"
             );
+        }
+    }
+
+    #[test]
+    fn what_an_array_multiplies_is_bounded() {
+        let long = "x".repeat(1_000_000);
+        for value in [
+            Bson::from(long.clone()),
+            bson!({ "x": 1, "y": &long }),
+            bson!({ &long: 1 }),
+            Bson::from(bson::Binary {
+                subtype: bson::spec::BinarySubtype::Generic,
+                bytes: long.clone().into_bytes(),
+            }),
+            Bson::JavaScriptCode(long.clone()),
+            Bson::Symbol(long),
+        ] {
+            let document = doc! { "a": vec![1; 100_000], "s": value };
+            for paths in [
+                ["a", "s"],
+                ["s", "a"],
+                ["a.b", "s"],
+                ["a.0.b", "s"],
+                ["a.", "s"],
+            ] {
+                let parsed = paths.map(Path::parse);
+                let found = keys(&document, &parsed).map(|keys| keys.entries.len());
+                match found {
+                    Ok(count) => assert_eq!((paths, count), (["a.0.b", "s"], 1)),
+                    Err(error) => assert_eq!(error.code.0, 146, "{paths:?}"),
+                }
+            }
+            assert_eq!(entries(&document, &["a"]).len(), 100_000);
+            assert_eq!(entries(&document, &["s"]).len(), 1);
         }
     }
 }

@@ -7,7 +7,7 @@ use std::ops::ControlFlow;
 use bson::{Bson, Document};
 use tessera_core::deadline;
 
-use super::{Component, Path};
+use super::{Component, Path, note_name};
 
 /// What happens with an array at the end of a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -76,6 +76,7 @@ impl<'a, B> Walk<'_, 'a, B> {
         let Some((step, rest)) = path.split_first() else {
             return ControlFlow::Continue(());
         };
+        note_name(step.name());
         match document.get(step.name()) {
             Some(array @ Bson::Array(elements)) if rest.is_empty() => {
                 self.leaf_array(array, elements, position)

@@ -2,6 +2,7 @@
 
 use bson::{Bson, Document, doc};
 use indexmap::IndexMap;
+use tessera_core::deadline;
 
 use super::StageContext;
 use super::environment::BATCH;
@@ -117,6 +118,9 @@ fn of_group(error: Error) -> Error {
 /// What a group takes beside its key and its states: its places in tables, and its lists.
 const MEMBER: usize = 256;
 
+/// What the state of an accumulator takes beside the values that it keeps.
+const STATE: usize = 80;
+
 struct Member {
     id: Bson,
     states: Vec<Box<dyn Accumulate>>,
@@ -175,7 +179,7 @@ impl Step for Grouping {
         let key = key::encode(&id, &self.collation);
         if !self.members.contains_key(&key) {
             let states = self.start(&id)?;
-            let size = key.len() + footprint(&id) + MEMBER;
+            let size = key.len() + footprint(&id) + MEMBER + states.len() * STATE;
             self.members
                 .insert(key.clone(), Member { id, states, size });
             self.size += size;
@@ -183,7 +187,8 @@ impl Step for Grouping {
         let Some(member) = self.members.get_mut(&key) else {
             return Ok(());
         };
-        let mut size = key.len() + footprint(&member.id) + MEMBER;
+        let states = member.states.len();
+        let mut size = key.len() + footprint(&member.id) + MEMBER + states * STATE;
         for (state, (_, accumulator)) in member.states.iter_mut().zip(&self.group.fields) {
             let argument = accumulator.argument(&document, &self.variables);
             state.add(argument.map_err(of_group)?)?;
@@ -210,6 +215,7 @@ impl Step for Grouping {
         for member in finished.by_ref().take(BATCH) {
             let mut document = Document::new();
             document.insert("_id", member.id);
+            deadline::step(member.states.len())?;
             for (state, (name, _)) in member.states.iter().zip(&self.group.fields) {
                 document.insert(name.clone(), state.value());
             }

@@ -13,7 +13,7 @@ use super::{Pipeline, StageContext, Touch, path};
 use crate::error::Result;
 use crate::expression::path_components as components;
 use crate::expression::variables::validate_bound_name;
-use crate::expression::{Context, Expression, ParseContext, Variables, fail};
+use crate::expression::{Context, Expression, ParseContext, Variables, check_shallow, fail};
 use crate::path::{Path, keys};
 use crate::size::{document_size, footprint};
 
@@ -285,6 +285,7 @@ impl LookingUp {
             deadline::step(matches.len())?;
             deadline::pause().await;
             path::set(document, &self.lookup.output, Bson::Array(matches));
+            check_shallow(document)?;
         }
         Ok(Some(batch))
     }

@@ -177,6 +177,9 @@ pub(super) fn parse_unwind(argument: &Bson, _: &StageContext<'_>) -> Result<Vec<
     })])
 }
 
+/// How many bytes of a document are copied in a step.
+const BYTES_COPIED_IN_STEP: usize = 64;
+
 impl Step for Unwind {
     fn take(&mut self, mut document: Document, output: &mut Vec<Document>) -> Result<()> {
         let mut emit = |mut document: Document, index: Bson| {
@@ -198,7 +201,7 @@ impl Step for Unwind {
                 let mut held = Held::new();
                 let each = document_footprint(&document) + ENTRY;
                 for (index, item) in (0..).zip(items) {
-                    deadline::step(document.len() + 1)?;
+                    deadline::step(1 + each / BYTES_COPIED_IN_STEP)?;
                     held.add(each + footprint(&item))?;
                     let mut copy = document.clone();
                     path::set(&mut copy, &self.path, item);

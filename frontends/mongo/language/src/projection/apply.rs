@@ -3,12 +3,12 @@
 use std::collections::HashSet;
 
 use bson::{Bson, Document};
-use tessera_core::deadline;
+use tessera_core::deadline::{self, Held};
 
 use super::{Child, Kind, Projection, Slice, Source, Tree};
 use crate::error::{Code, Error, Result};
 use crate::path::{Component, Path};
-use crate::size::take_field;
+use crate::size::{FIELD_BYTES, footprint, take_field};
 
 pub(super) fn apply(
     projection: &Projection,
@@ -20,11 +20,12 @@ pub(super) fn apply(
         .iter()
         .map(|source| compute(projection, source, &document))
         .collect::<Result<Vec<_>>>()?;
-    let shape = Shape {
+    let mut shape = Shape {
         kind: projection.kind,
         computed: &computed,
+        held: Held::new(),
     };
-    let mut answer = shape.document(&projection.tree, document);
+    let mut answer = shape.document(&projection.tree, document)?;
     if let Some(path) = &projection.positional {
         cut_to_position(&mut answer, path, position)?;
     }
@@ -51,18 +52,20 @@ fn compute(projection: &Projection, source: &Source, document: &Document) -> Res
 struct Shape<'a> {
     kind: Kind,
     computed: &'a [Option<Bson>],
+    /// What was added: each element of an array may get each of the computed fields.
+    held: Held,
 }
 
 impl Shape<'_> {
     /// The fields that stay keep their order; computed ones come behind, unless they replace one.
-    fn document(&self, tree: &Tree, document: Document) -> Document {
-        deadline::note(document.len());
+    fn document(&mut self, tree: &Tree, document: Document) -> Result<Document> {
+        deadline::step(1 + document.len())?;
         let mut answer = Document::new();
         let mut entered = HashSet::new();
         for (name, value) in document {
             match tree.children.get(&name) {
                 Some(Child::Tree(inner)) => {
-                    if let Some(value) = self.value(inner, value) {
+                    if let Some(value) = self.value(inner, value)? {
                         answer.insert(name.clone(), value);
                     }
                     entered.insert(name);
@@ -78,45 +81,56 @@ impl Shape<'_> {
             }
         }
         if tree.computes {
-            self.add_computed(tree, &entered, &mut answer);
+            self.add_computed(tree, &entered, &mut answer)?;
         }
-        answer
+        Ok(answer)
     }
 
-    fn add_computed(&self, tree: &Tree, entered: &HashSet<String>, answer: &mut Document) {
+    fn add_computed(
+        &mut self,
+        tree: &Tree,
+        entered: &HashSet<String>,
+        answer: &mut Document,
+    ) -> Result<()> {
         for (name, child) in &tree.children {
+            deadline::step(1)?;
             match child {
-                Child::Compute(source) => match self.computed.get(*source).cloned().flatten() {
+                Child::Compute(source) => match self.computed.get(*source).and_then(Option::as_ref)
+                {
                     Some(value) => {
-                        answer.insert(name.clone(), value);
+                        self.held.add(name.len() + FIELD_BYTES + footprint(value))?;
+                        answer.insert(name.clone(), value.clone());
                     }
                     None => {
                         take_field(answer, name);
                     }
                 },
                 Child::Tree(inner) if inner.computes && !entered.contains(name) => {
-                    answer.insert(name.clone(), self.document(inner, Document::new()));
+                    answer.insert(name.clone(), self.document(inner, Document::new())?);
                 }
                 _ => {}
             }
         }
+        Ok(())
     }
 
     /// What becomes of a value of which the tree names fields. Elements of arrays are taken one by
     /// one; what has no fields gives way to a document of the computed ones.
-    fn value(&self, tree: &Tree, value: Bson) -> Option<Bson> {
-        match value {
-            Bson::Document(inner) => Some(Bson::Document(self.document(tree, inner))),
+    fn value(&mut self, tree: &Tree, value: Bson) -> Result<Option<Bson>> {
+        Ok(match value {
+            Bson::Document(inner) => Some(Bson::Document(self.document(tree, inner)?)),
             Bson::Array(elements) => {
-                let elements = elements
-                    .into_iter()
-                    .filter_map(|element| self.value(tree, element));
-                Some(Bson::Array(elements.collect()))
+                let mut kept = Vec::with_capacity(elements.len());
+                for element in elements {
+                    deadline::step(1)?;
+                    kept.extend(self.value(tree, element)?);
+                }
+                Some(Bson::Array(kept))
             }
-            _ if tree.computes => Some(Bson::Document(self.document(tree, Document::new()))),
+            _ if tree.computes => Some(Bson::Document(self.document(tree, Document::new())?)),
             _ if self.kind == Kind::Inclusion => None,
             value => Some(value),
-        }
+        })
     }
 }
 

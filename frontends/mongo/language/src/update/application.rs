@@ -4,9 +4,10 @@ use bson::{Bson, Document};
 use tessera_core::deadline;
 
 use super::{
-    modifier::{Change, Modifier},
+    modifier::{At, Change, Modifier},
     names,
     target::{MAX_DEPTH, Step, too_deep},
+    touched::Touched,
     tree::{Node, Tree},
 };
 use crate::error::{Code, Error, Result};
@@ -22,20 +23,21 @@ const MAX_BACKFILL: usize = 1_500_000;
 pub(super) struct Application<'a> {
     is_insert: bool,
     path: Vec<&'a str>,
-    touched: Vec<String>,
+    touched: Touched,
 }
 
 impl<'a> Application<'a> {
-    /// Applies the tree, and gives the paths at which something changed.
+    /// Applies the tree, and adds the paths at which something changed.
     pub(super) fn run(
         tree: &'a Tree,
         document: &mut Document,
         is_insert: bool,
-    ) -> Result<Vec<String>> {
+        touched: Touched,
+    ) -> Result<Touched> {
         let mut application = Self {
             is_insert,
             path: Vec::new(),
-            touched: Vec::new(),
+            touched,
         };
         application.document(tree, document)?;
         Ok(application.touched)
@@ -113,20 +115,18 @@ impl<'a> Application<'a> {
         if modifier.only_on_insert() && !self.is_insert {
             return Ok(Change::None);
         }
-        let path = self.path.join(".");
-        let change = modifier.change(value, &path)?;
+        let change = modifier.change(value, At(&self.path))?;
         match change {
             Change::None => {}
-            Change::Removed => self.touched.push(path),
+            Change::Removed => self.touched.note(&At(&self.path)),
             Change::Changed => {
                 self.check_depth(value)?;
-                self.touched.push(path);
+                self.touched.note(&At(&self.path));
             }
             Change::Appended(from) => {
                 self.check_depth(value)?;
                 let length = value.as_array().map_or(from, Vec::len);
-                let elements = (from..length).map(|index| format!("{path}.{index}"));
-                self.touched.extend(elements);
+                self.touched.note_elements(&At(&self.path), from..length);
                 return Ok(Change::Changed);
             }
         }
@@ -142,7 +142,7 @@ impl<'a> Application<'a> {
                 let value = modifier.create()?;
                 if let Some(value) = &value {
                     self.check_depth(value)?;
-                    self.touched.push(self.path.join("."));
+                    self.touched.note(&At(&self.path));
                 }
                 Ok(value)
             }
@@ -167,7 +167,7 @@ impl<'a> Application<'a> {
             Node::Leaf(modifier) if modifier.only_on_insert() && !self.is_insert => Ok(()),
             Node::Leaf(modifier) if modifier.needs_viable_path() => Err(Error::new(
                 Code::PATH_NOT_VIABLE,
-                format!("Cannot create field '{}' in {holder}", self.path.join(".")),
+                format!("Cannot create field '{}' in {holder}", At(&self.path)),
             )),
             Node::Leaf(_) | Node::Reserved => Ok(()),
             Node::Inner(tree) => tree

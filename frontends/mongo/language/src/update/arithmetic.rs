@@ -4,7 +4,7 @@ use std::{cmp::Ordering, sync::Arc};
 
 use bson::Bson;
 
-use super::modifier::{Change, Modifier};
+use super::modifier::{At, Change, Modifier};
 use crate::{
     collation::Collation,
     compare::{compare, type_name},
@@ -51,18 +51,18 @@ struct Arithmetic {
 }
 
 impl Modifier for Arithmetic {
-    fn change(&self, value: &mut Bson, path: &str) -> Result<Change> {
+    fn change(&self, value: &mut Bson, place: At<'_>) -> Result<Change> {
         let name = self.name;
         let current = Number::from_bson(value).ok_or_else(|| {
             type_mismatch(format!(
-                "Cannot apply {name} to a value of non-numeric type: the field '{path}' is of \
+                "Cannot apply {name} to a value of non-numeric type: the field '{place}' is of \
                  non-numeric type {}",
                 type_name(value)
             ))
         })?;
         let result = (self.operation)(current, self.by).ok_or_else(|| {
             bad_value(format!(
-                "Failed to apply {name} operations to current value ({value}) of '{path}'"
+                "Failed to apply {name} operations to current value ({value}) of '{place}'"
             ))
         })?;
         Ok(replace(value, current, result))
@@ -109,7 +109,7 @@ struct Bound {
 }
 
 impl Modifier for Bound {
-    fn change(&self, value: &mut Bson, _: &str) -> Result<Change> {
+    fn change(&self, value: &mut Bson, _: At<'_>) -> Result<Change> {
         if compare(&self.value, value, &self.collation) != self.replaces {
             return Ok(Change::None);
         }
@@ -185,10 +185,10 @@ impl Bits {
 }
 
 impl Modifier for Bits {
-    fn change(&self, value: &mut Bson, path: &str) -> Result<Change> {
+    fn change(&self, value: &mut Bson, place: At<'_>) -> Result<Change> {
         let current = integer(value).ok_or_else(|| {
             bad_value(format!(
-                "Cannot apply $bit to a value of non-integral type: the field '{path}' is of \
+                "Cannot apply $bit to a value of non-integral type: the field '{place}' is of \
                  non-integer type {}",
                 type_name(value)
             ))

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use bson::{Bson, Document};
 
-use super::modifier::{Change, Modifier};
+use super::modifier::{At, Change, Modifier};
 use crate::{
     collation::Collation,
     compare::type_name,
@@ -54,10 +54,10 @@ struct AddToSet {
 }
 
 impl Modifier for AddToSet {
-    fn change(&self, value: &mut Bson, path: &str) -> Result<Change> {
+    fn change(&self, value: &mut Bson, place: At<'_>) -> Result<Change> {
         let Bson::Array(elements) = value else {
             return Err(bad_value(format!(
-                "Cannot apply $addToSet to non-array field. Field named '{path}' has non-array \
+                "Cannot apply $addToSet to non-array field. Field named '{place}' has non-array \
                  type {}",
                 type_name(value)
             )));
@@ -101,10 +101,10 @@ struct Pop {
 }
 
 impl Modifier for Pop {
-    fn change(&self, value: &mut Bson, path: &str) -> Result<Change> {
+    fn change(&self, value: &mut Bson, place: At<'_>) -> Result<Change> {
         let Bson::Array(elements) = value else {
             return Err(type_mismatch(format!(
-                "Path '{path}' contains an element of non-array type '{}'",
+                "Path '{place}' contains an element of non-array type '{}'",
                 type_name(value)
             )));
         };
@@ -209,7 +209,7 @@ impl Pull {
 }
 
 impl Modifier for Pull {
-    fn change(&self, value: &mut Bson, _: &str) -> Result<Change> {
+    fn change(&self, value: &mut Bson, _: At<'_>) -> Result<Change> {
         let Bson::Array(elements) = value else {
             return Err(bad_value(format!(
                 "Cannot apply {} to a non-array value",

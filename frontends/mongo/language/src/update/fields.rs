@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use bson::{Bson, DateTime, Timestamp};
 
-use super::modifier::{Change, Modifier};
+use super::modifier::{At, Change, Modifier};
 use crate::{
     compare::{identical, type_name},
     error::{Result, bad_value},
@@ -90,7 +90,7 @@ struct Set {
 }
 
 impl Modifier for Set {
-    fn change(&self, value: &mut Bson, _: &str) -> Result<Change> {
+    fn change(&self, value: &mut Bson, _: At<'_>) -> Result<Change> {
         if identical(value, &self.value) {
             return Ok(Change::None);
         }
@@ -115,7 +115,7 @@ pub(super) struct Put {
 }
 
 impl Modifier for Put {
-    fn change(&self, value: &mut Bson, _: &str) -> Result<Change> {
+    fn change(&self, value: &mut Bson, _: At<'_>) -> Result<Change> {
         value.clone_from(&self.value);
         Ok(Change::Changed)
     }
@@ -129,7 +129,7 @@ impl Modifier for Put {
 struct Unset;
 
 impl Modifier for Unset {
-    fn change(&self, _: &mut Bson, _: &str) -> Result<Change> {
+    fn change(&self, _: &mut Bson, _: At<'_>) -> Result<Change> {
         Ok(Change::Removed)
     }
 

@@ -23,10 +23,26 @@ pub(super) enum Change {
     Removed,
 }
 
+/// Where a value lies. Put together only when it is shown, as it may be long.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct At<'a>(pub(super) &'a [&'a str]);
+
+impl fmt::Display for At<'_> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (depth, name) in self.0.iter().enumerate() {
+            if depth > 0 {
+                formatter.write_str(".")?;
+            }
+            formatter.write_str(name)?;
+        }
+        Ok(())
+    }
+}
+
 /// One operator with its operand, ready for use on any field.
 pub(super) trait Modifier: fmt::Debug + Send + Sync {
-    /// Changes a value that is there. `path` is for messages.
-    fn change(&self, value: &mut Bson, path: &str) -> Result<Change>;
+    /// Changes a value that is there. `place` is for messages.
+    fn change(&self, value: &mut Bson, place: At<'_>) -> Result<Change>;
 
     /// The value of a field that is not there; none if it stays so.
     fn create(&self) -> Result<Option<Bson>>;

@@ -3,6 +3,7 @@
 use std::{borrow::Cow, collections::BTreeSet, sync::Arc};
 
 use bson::{Bson, Document};
+use tessera_core::deadline::Held;
 
 use super::{
     application::Application,
@@ -11,6 +12,7 @@ use super::{
     immutable,
     modifier::{self, Modifier},
     target::{Step, Target},
+    touched::Touched,
     tree::{Node, Tree},
 };
 use crate::{
@@ -80,20 +82,20 @@ impl Operators {
         document: &mut Document,
         matched: Option<usize>,
         is_insert: bool,
-    ) -> Result<Vec<String>> {
-        let mut touched = Vec::new();
+    ) -> Result<Touched> {
+        let mut touched = Touched::default();
+        let mut held = Held::new();
         let tree = match &self.tree {
             Some(tree) => Cow::Borrowed(tree),
             None => {
                 let mut tree = Tree::default();
-                for operation in self.resolve(document, matched, &mut touched)? {
+                for operation in self.resolve(document, matched, (&mut touched, &mut held))? {
                     operation.add_to(&mut tree)?;
                 }
                 Cow::Owned(tree)
             }
         };
-        touched.extend(Application::run(&tree, document, is_insert)?);
-        Ok(touched)
+        Application::run(&tree, document, is_insert, touched)
     }
 
     /// The operations as they are for one document. What `$rename` moves is taken out of it.
@@ -101,13 +103,14 @@ impl Operators {
         &self,
         document: &mut Document,
         matched: Option<usize>,
-        touched: &mut Vec<String>,
+        (touched, held): (&mut Touched, &mut Held),
     ) -> Result<Vec<Operation>> {
         let mut resolved = Vec::with_capacity(self.operations.len());
         for operation in &self.operations {
             match &operation.action {
                 Action::Modify(modifier) => {
-                    for target in operation.target.resolve(document, matched, &self.filters)? {
+                    let places = (matched, &self.filters);
+                    for target in operation.target.resolve(document, places, held)? {
                         let action = Action::Modify(Arc::clone(modifier));
                         resolved.push(Operation { target, action });
                     }
@@ -117,9 +120,9 @@ impl Operators {
                     let has_id = document.contains_key("_id");
                     if let Some(value) = take(from, document)? {
                         if has_id && starts_with_id(&operation.target) {
-                            return Err(immutable(&operation.target.text));
+                            return Err(immutable(&operation.target.to_string()));
                         }
-                        touched.push(from.text.clone());
+                        touched.note(&from.to_string());
                         resolved.push(Operation {
                             target: operation.target.clone(),
                             action: Action::Modify(Arc::new(Put { value })),
@@ -147,7 +150,7 @@ impl Operation {
         let Bson::String(to) = to else {
             return Err(bad_value(format!(
                 "The 'to' field for $rename must be a string: {}: {to}",
-                from.text
+                from
             )));
         };
         if to.contains('\0') {
@@ -161,13 +164,13 @@ impl Operation {
             return Err(bad_value(format!(
                 "The source and target field for $rename must differ and must not be on the same \
                  path: {}: {}",
-                from.text, to.text
+                from, to
             )));
         }
         if from.is_dynamic() || to.is_dynamic() {
             return Err(bad_value(format!(
                 "The source and destination fields for $rename may not be dynamic: {}: {}",
-                from.text, to.text
+                from, to
             )));
         }
         Ok(Self {
@@ -210,7 +213,7 @@ fn check_identifiers(target: &Target, filters: &ArrayFilters) -> Result<()> {
     match target.filters().find(|name| !filters.contains(name)) {
         Some(name) => Err(bad_value(format!(
             "No array filter found for identifier '{name}' in path '{}'",
-            target.text
+            target
         ))),
         None => Ok(()),
     }
@@ -277,18 +280,18 @@ impl<'a> Holder<'a> {
 fn not_viable(path: &Target) -> Error {
     Error::new(
         Code::PATH_NOT_VIABLE,
-        format!("Cannot follow the path '{}' through a value", path.text),
+        format!("Cannot follow the path '{}' through a value", path),
     )
 }
 
 /// Whether a path leads to the `_id`, or into it.
 fn starts_with_id(target: &Target) -> bool {
-    matches!(target.steps.first(), Some(Step::Name(name)) if name == "_id")
+    matches!(target.steps.first(), Some(Step::Name(name)) if name.as_str() == "_id")
 }
 
 /// Refuses a destination in an array, if there is something to rename.
 fn check_destination(to: &Target, from: &Target, document: &Document) -> Result<()> {
-    let source = crate::path::Path::parse(&from.text);
+    let source = crate::path::Path::parse(&from.to_string());
     if source.get(document).is_none() {
         return Ok(());
     }
@@ -308,7 +311,7 @@ fn check_destination(to: &Target, from: &Target, document: &Document) -> Result<
 fn in_array(which: &str, target: &Target) -> Error {
     bad_value(format!(
         "The {which} field cannot be an array element: '{}'",
-        target.text
+        target
     ))
 }
 

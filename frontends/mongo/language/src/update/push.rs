@@ -5,7 +5,7 @@ use std::{cmp::Ordering, sync::Arc};
 use bson::{Bson, Document};
 use tessera_core::deadline;
 
-use super::modifier::{Change, Modifier};
+use super::modifier::{At, Change, Modifier};
 use crate::{
     collation::Collation,
     compare::{compare, type_name},
@@ -102,10 +102,10 @@ impl Push {
 }
 
 impl Modifier for Push {
-    fn change(&self, value: &mut Bson, path: &str) -> Result<Change> {
+    fn change(&self, value: &mut Bson, place: At<'_>) -> Result<Change> {
         let Bson::Array(elements) = value else {
             return Err(bad_value(format!(
-                "The field '{path}' must be an array but is of type {}",
+                "The field '{place}' must be an array but is of type {}",
                 type_name(value)
             )));
         };

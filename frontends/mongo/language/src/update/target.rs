@@ -1,21 +1,66 @@
 //! The paths of an update, resolved in one document.
 
+use std::cmp::Ordering;
 use std::fmt;
+use std::sync::Arc;
 
 use bson::{Bson, Document};
-use tessera_core::deadline;
+use tessera_core::deadline::{self, Held};
 
 use super::array_filter::ArrayFilters;
 use crate::error::{Code, Error, Result, bad_value};
+use crate::path::note_name;
 
 /// How deeply documents may be nested, and so how long a path may be.
 pub(super) const MAX_DEPTH: usize = 180;
+
+/// What a resolved path takes, and its place in the tree of the update, beside its names.
+const TARGET_BYTES: usize = 256;
+
+/// A field name or a position. Cheap to clone: an update of all elements of an array has a path for
+/// each of them, and a name may be as long as a document.
+#[derive(Clone, Debug, Eq)]
+pub(super) struct Name(Arc<str>);
+
+impl Name {
+    pub(super) fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl From<&str> for Name {
+    fn from(name: &str) -> Self {
+        Self(name.into())
+    }
+}
+
+impl PartialEq for Name {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0) || self.0 == other.0
+    }
+}
+
+impl Ord for Name {
+    fn cmp(&self, other: &Self) -> Ordering {
+        if Arc::ptr_eq(&self.0, &other.0) {
+            return Ordering::Equal;
+        }
+        note_name(self.as_str());
+        self.0.cmp(&other.0)
+    }
+}
+
+impl PartialOrd for Name {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
 
 /// One component of a path.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Step {
     /// A field, or a position in an array.
-    Name(String),
+    Name(Name),
     /// `$`: the position at which the query matched.
     Matched,
     /// `$[]`: every element, or `$[name]`: those that the array filter of that name takes.
@@ -28,7 +73,7 @@ impl Step {
             Some("") => Self::Elements(None),
             Some(name) => Self::Elements(Some(name.to_owned())),
             None if text == "$" => Self::Matched,
-            None => Self::Name(text.to_owned()),
+            None => Self::Name(text.into()),
         }
     }
 
@@ -47,7 +92,7 @@ impl Step {
 impl fmt::Display for Step {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Name(name) => formatter.write_str(name),
+            Self::Name(name) => formatter.write_str(name.as_str()),
             Self::Matched => formatter.write_str("$"),
             Self::Elements(name) => write!(formatter, "$[{}]", name.as_deref().unwrap_or("")),
         }
@@ -57,8 +102,19 @@ impl fmt::Display for Step {
 /// A path of an update.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Target {
-    pub(super) text: String,
     pub(super) steps: Vec<Step>,
+}
+
+impl fmt::Display for Target {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (depth, step) in self.steps.iter().enumerate() {
+            if depth > 0 {
+                formatter.write_str(".")?;
+            }
+            write!(formatter, "{step}")?;
+        }
+        Ok(())
+    }
 }
 
 impl Target {
@@ -89,10 +145,7 @@ impl Target {
                  position in path '{text}'"
             )));
         }
-        Ok(Self {
-            text: text.to_owned(),
-            steps,
-        })
+        Ok(Self { steps })
     }
 
     /// Whether what it stands for depends on the document.
@@ -113,12 +166,13 @@ impl Target {
         self.steps.iter().zip(&other.steps).all(|(a, b)| a == b)
     }
 
-    /// The paths of names and positions that this one stands for in a document.
+    /// The paths of names and positions that this one stands for in a document, whose memory is
+    /// counted.
     pub(super) fn resolve(
         &self,
         document: &Document,
-        matched: Option<usize>,
-        filters: &ArrayFilters,
+        (matched, filters): (Option<usize>, &ArrayFilters),
+        held: &mut Held,
     ) -> Result<Vec<Self>> {
         let mut resolution = Resolution {
             target: self,
@@ -126,13 +180,19 @@ impl Target {
             filters,
             taken: Vec::with_capacity(self.steps.len()),
             found: Vec::new(),
+            held,
         };
         // The first step is a name.
         let (first, rest) = self
             .steps
             .split_first()
             .ok_or_else(|| bad_value("An empty update path is not valid."))?;
-        resolution.enter(&first.to_string(), rest, document.get(first.to_string()))?;
+        let first = match first {
+            Step::Name(name) => name.clone(),
+            other => Name::from(other.to_string().as_str()),
+        };
+        let value = document.get(first.as_str());
+        resolution.enter(first, rest, value)?;
         Ok(resolution.found)
     }
 }
@@ -149,23 +209,29 @@ struct Resolution<'a> {
     target: &'a Target,
     matched: Option<usize>,
     filters: &'a ArrayFilters,
-    taken: Vec<String>,
+    taken: Vec<Name>,
     found: Vec<Target>,
+    held: &'a mut Held,
 }
 
 impl Resolution<'_> {
     /// Goes on below the value that is at `name`, if there is one.
-    fn enter(&mut self, name: &str, rest: &[Step], value: Option<&Bson>) -> Result<()> {
-        self.taken.push(name.to_owned());
+    fn enter(&mut self, name: Name, rest: &[Step], value: Option<&Bson>) -> Result<()> {
+        self.taken.push(name);
         match rest.split_first() {
-            None => self.found.push(Target {
-                text: self.taken.join("."),
-                steps: self.taken.iter().cloned().map(Step::Name).collect(),
-            }),
-            Some((Step::Name(next), rest)) => self.enter(next, rest, child(value, next))?,
+            None => {
+                let steps: Vec<_> = self.taken.iter().cloned().map(Step::Name).collect();
+                self.held
+                    .add(TARGET_BYTES + steps.len() * size_of::<Step>())?;
+                self.found.push(Target { steps });
+            }
+            Some((Step::Name(next), rest)) => {
+                note_name(next.as_str());
+                self.enter(next.clone(), rest, child(value, next.as_str()))?;
+            }
             Some((Step::Matched, rest)) => {
                 let next = self.matched_position()?;
-                self.enter(&next, rest, child(value, &next))?;
+                self.enter(Name::from(next.as_str()), rest, child(value, &next))?;
             }
             Some((Step::Elements(filter), rest)) => {
                 self.elements(filter.as_deref(), rest, value)?;
@@ -173,6 +239,12 @@ impl Resolution<'_> {
         }
         self.taken.pop();
         Ok(())
+    }
+
+    /// The path so far, for messages.
+    fn taken(&self) -> Target {
+        let steps = self.taken.iter().cloned().map(Step::Name).collect();
+        Target { steps }
     }
 
     fn matched_position(&self) -> Result<String> {
@@ -194,15 +266,15 @@ impl Resolution<'_> {
             Some(other) => {
                 return Err(bad_value(format!(
                     "Cannot apply array updates to non-array element {}: {other}",
-                    self.taken.join(".")
+                    self.taken()
                 )));
             }
             None => {
                 return Err(bad_value(format!(
                     "The path '{}' must exist in the document in order to apply array updates to \
                      '{}'.",
-                    self.taken.join("."),
-                    self.target.text
+                    self.taken(),
+                    self.target
                 )));
             }
         };
@@ -213,7 +285,8 @@ impl Resolution<'_> {
                 None => true,
             };
             if taken {
-                self.enter(&position.to_string(), rest, Some(element))?;
+                let name = Name::from(position.to_string().as_str());
+                self.enter(name, rest, Some(element))?;
             }
         }
         Ok(())

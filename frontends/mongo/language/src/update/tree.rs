@@ -7,7 +7,7 @@ use tessera_core::deadline;
 
 use super::{
     modifier::Modifier,
-    target::{Step, Target},
+    target::{Name, Step, Target},
 };
 use crate::error::{Code, Error, Result};
 
@@ -31,14 +31,14 @@ pub(super) enum Node {
 /// Positions come first, as numbers; then names, as text.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Key {
-    Position(usize, String),
+    Position(usize, Name),
     Step(Step),
 }
 
 impl Key {
     fn new(step: &Step) -> Self {
         match step {
-            Step::Name(name) => match Step::index(name) {
+            Step::Name(name) => match Step::index(name.as_str()) {
                 Some(position) => Self::Position(position, name.clone()),
                 None => Self::Step(step.clone()),
             },
@@ -48,7 +48,7 @@ impl Key {
 
     fn name(&self) -> &str {
         match self {
-            Self::Position(_, name) | Self::Step(Step::Name(name)) => name,
+            Self::Position(_, name) | Self::Step(Step::Name(name)) => name.as_str(),
             // Such steps are resolved before a tree is applied.
             Self::Step(Step::Matched | Step::Elements(_)) => "$",
         }
@@ -102,14 +102,11 @@ impl Tree {
 }
 
 fn conflict(target: &Target, length: usize) -> Error {
-    let steps = target.steps.iter().take(length);
-    let prefix: Vec<String> = steps.map(ToString::to_string).collect();
+    let prefix = Target {
+        steps: target.steps.iter().take(length).cloned().collect(),
+    };
     Error::new(
         Code::CONFLICTING_UPDATE_OPERATORS,
-        format!(
-            "Updating the path '{}' would create a conflict at '{}'",
-            target.text,
-            prefix.join(".")
-        ),
+        format!("Updating the path '{target}' would create a conflict at '{prefix}'"),
     )
 }

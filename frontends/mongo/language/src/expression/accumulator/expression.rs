@@ -10,7 +10,7 @@ use super::{Accumulate, collect, extreme, numeric, parse_count};
 use crate::error::Result;
 use crate::expression::operator::{Form, Operator, positional, take};
 use crate::expression::{
-    Call, Frame, Node, ParseContext, Value, array, fail, is_nullish, null, some,
+    Call, Frame, Node, ParseContext, Value, array, fail, is_nullish, null, own, some,
 };
 
 const fn operator(name: &'static str, run: Over) -> Operator {
@@ -85,10 +85,7 @@ const fn several(
 
 /// A single argument that is an array stands for its elements.
 fn over<'a>(values: Vec<Value<'a>>, accumulator: impl Accumulate) -> Result<Value<'a>> {
-    let mut values: Vec<Option<Bson>> = values
-        .into_iter()
-        .map(|value| value.map(Cow::into_owned))
-        .collect();
+    let mut values: Vec<Option<Bson>> = values.into_iter().map(|value| value.map(own)).collect();
     if let [Some(Bson::Array(items))] = values.as_mut_slice() {
         let items = std::mem::take(items);
         return each(items.into_iter().map(Some), accumulator);
@@ -145,7 +142,7 @@ fn counted<'a>(
     frame: &Frame<'a>,
 ) -> Result<(usize, impl Iterator<Item = Option<Bson>> + use<>)> {
     let count = parse_count(call.evaluate_argument(0, frame)?.as_deref())?;
-    match call.evaluate_argument(1, frame)?.map(Cow::into_owned) {
+    match call.evaluate_argument(1, frame)?.map(own) {
         Some(Bson::Array(items)) => Ok((count, items.into_iter().map(Some))),
         _ => fail(5788200, "Input must be an array"),
     }
@@ -194,7 +191,7 @@ fn percentile<'a>(call: &'a Call, frame: &Frame<'a>) -> Result<Value<'a>> {
         Method::Continuous
     };
     let accumulator = Percentile::new(points, method, several);
-    match call.evaluate_argument(0, frame)?.map(Cow::into_owned) {
+    match call.evaluate_argument(0, frame)?.map(own) {
         Some(Bson::Array(items)) => each(items.into_iter().map(Some), accumulator),
         value if is_nullish(value.as_ref()) && !several => null(),
         value => each(std::iter::once(value), accumulator),

@@ -1,6 +1,7 @@
 //! Dates from text: `$dateFromString`, by a format or as people and programs write dates.
 
 use bson::{Bson, DateTime};
+use tessera_core::deadline;
 
 use super::calendar::{Civil, days_in_month, from_iso_week};
 use super::format::{FROM_STRING_SPECIFIERS, month_named, validate};
@@ -9,6 +10,7 @@ use super::zone_argument;
 use crate::error::{Code, Error, Result};
 use crate::expression::operator::{Form, Named, Operator, optional, required};
 use crate::expression::{Call, Frame, Value, fail, is_nullish, null, some};
+use crate::size::text_steps;
 
 const FROM_STRING: Named = Named {
     fields: &[
@@ -46,6 +48,8 @@ fn date_from_string<'a>(call: &'a Call, frame: &Frame<'a>) -> Result<Value<'a>> 
             call.evaluate_argument(3, frame)
         };
     }
+    let steps = |text: &Value<'_>| text.as_deref().map_or(0, text_steps);
+    deadline::step(steps(&text) + steps(&pattern))?;
     let parsed = match (text.as_deref(), pattern.as_deref()) {
         (Some(Bson::String(_)), None | Some(Bson::Null | Bson::Undefined))
             if !call.argument(1).is_absent() =>
