@@ -47,9 +47,24 @@ impl Client {
 
     /// `walk.js` of a folder, with the packages of its `package-lock.json`.
     pub fn node(folder: &str) -> Result<Self, Error> {
+        Self::node_script(folder, "walk.js")
+    }
+
+    /// Another script of such a folder.
+    pub fn node_script(folder: &str, script: &str) -> Result<Self, Error> {
         let mut command = Command::new("node");
         command.env("NODE_PATH", packages::node_packages(folder)?);
-        command.arg(source(folder).join("walk.js"));
+        command.arg(source(folder).join(script));
+        Ok(Self { command })
+    }
+
+    /// A script of the folder `mongo/mongosh`, run by mongosh.
+    pub fn mongosh(script: &str) -> Result<Self, Error> {
+        const FOLDER: &str = "mongo/mongosh";
+        let mongosh = packages::node_packages(FOLDER)?.join("mongosh/bin/mongosh.js");
+        let mut command = Command::new("node");
+        command.arg(mongosh).args(["--quiet", "--file"]);
+        command.arg(source(FOLDER).join(script));
         Ok(Self { command })
     }
 

@@ -28,6 +28,7 @@ pub mod packages;
 pub mod peers;
 mod postgres;
 mod process;
+pub mod relay;
 pub mod reports;
 pub mod runner;
 mod server;

@@ -103,7 +103,7 @@ fn copied(files: &[PathBuf], target: &Path) -> Result<(), Error> {
 pub(crate) fn java() -> Result<String, Error> {
     let jars = java_packages("java")?;
     let sources = source("java").join("src/main/java/tessera");
-    let names = ["Report", "CqlWalk", "MongoWalk"];
+    let names = ["Report", "CqlWalk", "MongoFollow", "MongoWalk"];
     let sources = names.map(|name| sources.join(name).with_extension("java"));
     let all: Vec<&PathBuf> = sources.iter().collect();
     let jars = format!("{}/*", jars.display());
