@@ -5,9 +5,11 @@
 //! beforehand. Our server syncs each write to disk before it answers. It starts anew for every
 //! round, on the same data, and the median of the rounds counts.
 
+mod client;
 mod core;
 mod cql;
 pub(crate) mod echo;
+mod feed;
 mod figures;
 mod folder;
 pub(crate) mod instructions;
@@ -136,6 +138,10 @@ const SUITES: &[Suite] = &[
     Suite {
         name: "reshard",
         run: |report, scale| Box::pin(reshard::run(report, scale)),
+    },
+    Suite {
+        name: "feed",
+        run: |report, scale| Box::pin(feed::run(report, scale)),
     },
     Suite {
         name: "core",

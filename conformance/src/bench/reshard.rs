@@ -7,17 +7,16 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use bson::{Bson, Document, doc};
+use bson::{Document, doc};
 use hdrhistogram::Histogram;
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::net::TcpStream;
 use tokio::task::JoinSet;
 
 use crate::Failure;
 use crate::bench::Scale;
+use crate::bench::client::{Client, number};
 use crate::bench::figures::{Figure, Limit, Measured, Report, Section};
 use crate::bench::load::histogram;
-use crate::bench::mongo::{COLLECTION, DATABASE, message};
+use crate::bench::mongo::{COLLECTION, DATABASE};
 use crate::bench::subject::Subject;
 
 const SUITE: &str = "reshard";
@@ -37,7 +36,7 @@ pub(crate) async fn run(report: &mut Report, scale: &Scale) -> Result<(), Failur
     let subject = Subject::tessera("mongo", tempfile::tempdir()?)?;
     let documents = i64::try_from(scale.large_table)?;
     let mut client = Client::connect(subject.address).await?;
-    client.shard("shardCollection", "tenant").await?;
+    shard(&mut client, "shardCollection", "tenant").await?;
     fill(subject.address, documents).await?;
     subject.quiet().await?;
 
@@ -46,7 +45,7 @@ pub(crate) async fn run(report: &mut Report, scale: &Scale) -> Result<(), Failur
     let before = before.stop(&subject).await?;
     let during = Load::start(&subject, 1)?;
     let began = Instant::now();
-    client.shard("reshardCollection", "group").await?;
+    shard(&mut client, "reshardCollection", "group").await?;
     let took = began.elapsed();
     let during = during.stop(&subject).await?;
 
@@ -137,14 +136,6 @@ async fn lost(client: &mut Client, documents: i64, written: &[&Written]) -> Resu
         lost += usize::from(values != [Some(n)]);
     }
     Ok(lost)
-}
-
-fn number(value: &Bson) -> Option<i64> {
-    match value {
-        Bson::Int32(number) => Some((*number).into()),
-        Bson::Int64(number) => Some(*number),
-        _ => None,
-    }
 }
 
 /// The writers of one phase.
@@ -260,52 +251,9 @@ async fn write(
     Ok(written)
 }
 
-/// One connection that waits for each answer.
-struct Client {
-    stream: TcpStream,
-    buffer: Vec<u8>,
-}
-
-impl Client {
-    async fn connect(address: SocketAddr) -> Result<Self, Failure> {
-        let stream = TcpStream::connect(address).await?;
-        stream.set_nodelay(true)?;
-        Ok(Self {
-            stream,
-            buffer: Vec::new(),
-        })
-    }
-
-    async fn shard(&mut self, command: &str, field: &str) -> Result<(), Failure> {
-        let name = format!("{DATABASE}.{COLLECTION}");
-        let command = doc! { command: name, "key": { field: "hashed" }, "$db": "admin" };
-        self.run(command).await.map(|_| ())
-    }
-
-    /// Runs a write that must change so many documents.
-    async fn changed(&mut self, command: Document, expected: i64) -> Result<(), Failure> {
-        let answer = self.run(command).await?;
-        match answer.get("n").and_then(number) {
-            Some(n) if n == expected && !answer.contains_key("writeErrors") => Ok(()),
-            _ => Err(format!("refused: {answer}").into()),
-        }
-    }
-
-    async fn run(&mut self, mut command: Document) -> Result<Document, Failure> {
-        if !command.contains_key("$db") {
-            command.insert("$db", DATABASE);
-        }
-        self.stream.write_all(&message(&command)?).await?;
-        let length = self.stream.read_u32_le().await?;
-        self.buffer
-            .resize(usize::try_from(length)?.saturating_sub(4), 0);
-        self.stream.read_exact(&mut self.buffer).await?;
-        // The rest of the header, flags and the kind of the only section.
-        let body = self.buffer.get(12 + 4 + 1..).ok_or("a short answer")?;
-        let answer = Document::from_reader(body)?;
-        match answer.get_f64("ok") {
-            Ok(1.0) => Ok(answer),
-            _ => Err(format!("refused: {answer}").into()),
-        }
-    }
+/// Gives the collection this shard key.
+async fn shard(client: &mut Client, command: &str, field: &str) -> Result<(), Failure> {
+    let name = format!("{DATABASE}.{COLLECTION}");
+    let command = doc! { command: name, "key": { field: "hashed" }, "$db": "admin" };
+    client.run(command).await.map(|_| ())
 }

@@ -111,6 +111,18 @@ impl Subject {
         Ok(ticks / TICKS_PER_SECOND)
     }
 
+    /// Bytes that it and its children have given to the disk so far.
+    pub(crate) fn written_bytes(&self) -> Result<f64, Failure> {
+        let mut bytes = 0.0;
+        for id in tree(self.id)?.keys() {
+            let counts = fs::read_to_string(format!("/proc/{id}/io"))?;
+            let mut lines = counts.lines();
+            let written = lines.find_map(|line| line.strip_prefix("write_bytes: "));
+            bytes += written.map_or(Ok(0.0), str::parse::<f64>)?;
+        }
+        Ok(bytes)
+    }
+
     /// Memory that it and its children hold, in megabytes.
     pub(crate) fn memory_mb(&self) -> Result<f64, Failure> {
         let mut kibibytes = 0.0;
