@@ -5,6 +5,7 @@ use bytes::Bytes;
 use crate::definition::{Definition, IndexDefinition};
 use crate::error::{Error, Result};
 use crate::feed::record::ChangeKind;
+use crate::feed::showing::{Seen, Shown, in_digits};
 use crate::item::Item;
 use crate::key::IndexId;
 use crate::locator::Locator;
@@ -47,6 +48,12 @@ pub trait Model: Send + Sync + 'static {
         new: Option<&Item>,
     ) -> Result<Bytes> {
         Ok(new.map(|new| new.body.clone()).unwrap_or_default())
+    }
+
+    /// An item or a change of it in JSON, as users of the API read it, with the schema that the
+    /// container had then. None if users do not see it: what a front end keeps beside their items.
+    fn show(&self, _schema: &Bytes, seen: &Seen<'_>) -> Result<Option<Shown>> {
+        Ok(Some(in_digits(seen)))
     }
 
     /// The most that a physical partition may hold before it is split.

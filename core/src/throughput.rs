@@ -201,6 +201,18 @@ impl Meter {
         charge
     }
 
+    /// Adds the work of another transaction of the same request.
+    pub(crate) fn absorb(&mut self, other: &Self) {
+        for (storage, partition, work) in &other.work {
+            let own = self.of((*storage, *partition));
+            own.examined += work.examined;
+            own.examined_bytes += work.examined_bytes;
+            own.written += work.written;
+            own.index_entries_written += work.index_entries_written;
+            own.charge += work.charge;
+        }
+    }
+
     /// Does not charge work in this storage.
     pub(crate) fn exempt(&mut self, storage: StorageId) {
         self.exempt = Some(storage);

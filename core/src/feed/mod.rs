@@ -8,7 +8,8 @@
 //!
 //! A container's feed lies in segments, one for each physical partition and term ([`control`],
 //! [`segments`]); what closes some opens others in the same commit, so one [`position`] leads
-//! through any number of splits. [`reader`] merges them. Feeds are turned on by whoever follows
+//! through any number of splits. [`reader`] merges them, [`changes`] shows those of a container as
+//! Cosmos DB does. Feeds are turned on by whoever follows
 //! first, or by a definition ([`policy`]), and let go of what is old ([`retention`]). While none is
 //! on, all of it costs one branch for each change.
 //!
@@ -25,9 +26,12 @@
 //! ([`crate::engine::Engine::past_epochs`]). So a position from before a backup or a failover goes
 //! on if all before it is there, and only one of the discarded part hears that history is lost.
 
+pub mod changes;
+pub mod changes_token;
 pub mod control;
 pub mod definition;
 pub(crate) mod keys;
+mod latest;
 pub mod policy;
 pub mod position;
 pub mod reader;
@@ -35,7 +39,10 @@ pub mod record;
 pub mod registry;
 pub mod retention;
 pub mod segments;
+pub mod showing;
 pub mod stamp;
+pub mod status;
 pub mod time;
 pub mod waking;
+mod whole;
 pub mod writing;

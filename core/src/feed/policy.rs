@@ -142,7 +142,7 @@ impl Store {
     /// Hears what is added to a feed.
     pub fn feed_alarm(&self, feed: FeedId) -> FeedAlarm {
         let is_shared = self.engine().capabilities().shared;
-        FeedAlarm::new(self.feeds(), feed, is_shared)
+        FeedAlarm::new(self.feeds(), feed, self.clock().now_ms(), is_shared)
     }
 
     /// Sets what a container's definition asks of its feed: exactly that, where [`Self::follow`]

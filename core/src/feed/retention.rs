@@ -76,7 +76,7 @@ impl Store {
         Tender::default().tend(self).await.map(drop)
     }
 
-    fn retention_ms(&self, entry: Option<&FeedEntry>) -> u64 {
+    pub(super) fn retention_ms(&self, entry: Option<&FeedEntry>) -> u64 {
         let asked = entry.and_then(|entry| entry.retention_ms);
         let retention = self.feed_options().retention.as_millis();
         asked.unwrap_or(u64::try_from(retention).unwrap_or(u64::MAX))

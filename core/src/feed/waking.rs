@@ -4,7 +4,7 @@
 //! wrote to; other servers send a hint that names none, and all are woken; and hints may get lost,
 //! so a wait on an engine that others share ends after a while by itself.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -13,6 +13,7 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 
 use super::definition::FeedId;
+use super::position::Position;
 use super::segments::SegmentTable;
 use super::stamp::Stamp;
 
@@ -35,7 +36,21 @@ pub(crate) struct Feeds {
     past: Mutex<Option<(u64, Arc<[Stamp]>)>>,
     /// When it was noted last that a feed is followed.
     seen: Mutex<HashMap<FeedId, u64>>,
+    consumers: Mutex<BTreeMap<u64, FeedConsumer>>,
     is_prepared: AtomicBool,
+}
+
+/// Somebody who follows a feed on this server.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FeedConsumer {
+    /// Which feed.
+    pub feed: FeedId,
+    /// How it reads it, in the words of its front end.
+    pub manner: &'static str,
+    /// Since when: milliseconds since 1970.
+    pub since_ms: u64,
+    /// Up to where it has read; none if it has not begun.
+    pub position: Option<Position>,
 }
 
 impl Feeds {
@@ -98,6 +113,11 @@ impl Feeds {
         is_news
     }
 
+    /// Those who follow feeds now, in the order in which they began.
+    pub(crate) fn consumers(&self) -> Vec<FeedConsumer> {
+        lock(&self.consumers).values().cloned().collect()
+    }
+
     pub(crate) fn is_prepared(&self) -> bool {
         self.is_prepared.load(Ordering::Acquire)
     }
@@ -143,18 +163,45 @@ impl Drop for Place {
     }
 }
 
+impl Drop for FeedAlarm {
+    fn drop(&mut self) {
+        lock(&self.place.feeds.consumers).remove(&self.number);
+    }
+}
+
 /// Hears that something was added to a feed. Made before the feed is read, so that nothing that
 /// comes between reading and waiting is missed.
 pub struct FeedAlarm {
     place: Place,
     is_shared: bool,
+    /// Its number among those who follow feeds.
+    number: u64,
 }
 
 impl FeedAlarm {
-    pub(crate) fn new(feeds: &Arc<Feeds>, feed: FeedId, is_shared: bool) -> Self {
+    pub(crate) fn new(feeds: &Arc<Feeds>, feed: FeedId, since_ms: u64, is_shared: bool) -> Self {
+        let place = feeds.subscribe(feed);
+        let mut consumers = lock(&feeds.consumers);
+        let last = consumers.last_key_value().map_or(0, |(number, _)| *number);
+        let consumer = FeedConsumer {
+            feed,
+            manner: "",
+            since_ms,
+            position: None,
+        };
+        consumers.insert(last + 1, consumer);
         Self {
-            place: feeds.subscribe(feed),
+            place,
             is_shared,
+            number: last + 1,
+        }
+    }
+
+    /// Tells monitors up to where this one has read, and how it reads.
+    pub fn note(&self, manner: &'static str, position: Position) {
+        if let Some(consumer) = lock(&self.place.feeds.consumers).get_mut(&self.number) {
+            consumer.manner = manner;
+            consumer.position = Some(position);
         }
     }
 

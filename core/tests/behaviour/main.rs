@@ -8,6 +8,7 @@ mod convoys;
 mod damage;
 mod expiry;
 mod feed;
+mod feed_changes;
 mod feed_scopes;
 mod indexes;
 mod insight;
