@@ -58,13 +58,12 @@ function heat(consumption) {
   return consumption < 0.7 ? "warm" : "hot";
 }
 
-async function ask(path, body) {
+async function ask(path, body, method = body === undefined ? "GET" : "POST") {
   const headers = {};
   if (state.key) headers.authorization = `Bearer ${state.key}`;
-  const request = { headers };
+  const request = { headers, method };
   if (body !== undefined) {
     headers["content-type"] = "application/json";
-    request.method = "POST";
     request.body = JSON.stringify(body);
   }
   const answer = await fetch(path, request);
@@ -159,6 +158,66 @@ function showContainers(containers) {
   $("containers").hidden = containers.length === 0;
 }
 
+function duration(seconds) {
+  const units = [["d", 86400], ["h", 3600], ["min", 60]];
+  const [name, length] = units.find(([, length]) => seconds >= length) ?? ["s", 1];
+  return `${precise.format(seconds / length)} ${name}`;
+}
+
+const since = (time) => (time === null ? "–" : duration((Date.now() - Date.parse(time)) / 1000));
+
+// Who follows changes, and what keeps them from being told.
+function showFeeds({ feeds, settled }) {
+  $("feeds-section").hidden = feeds.length === 0;
+  $("settled").className = settled.is_behind && settled.lag_seconds > 5 ? "bad" : "hint";
+  $("settled").textContent = settled.is_behind
+    ? `Changes of the last ${duration(settled.lag_seconds)} cannot be told yet: ${settled.reason} holds them back.`
+    : "All changes that were committed can be told.";
+  const rows = feeds.map((feed) => {
+    const lags = feed.consumers.map((consumer) => consumer.lag_seconds);
+    const consumers = element("span", {
+      title: feed.consumers.map((it) => `${it.manner}, for ${since(it.since)}`).join("\n"),
+    }, whole.format(feed.consumers.length));
+    return tableRow($("feeds"), [
+      nameOf(feed),
+      feed.is_on ? (feed.is_kept ? "on" : "on while followed") : "ended",
+      duration(feed.retention_seconds),
+      since(feed.since),
+      size(feed.bytes),
+      feed.followed === null ? "–" : `${since(feed.followed)} ago`,
+      consumers,
+      lags.length === 0 ? "–" : duration(Math.max(...lags)),
+    ]);
+  });
+  $("feeds").tBodies[0].replaceChildren(...rows);
+}
+
+function showFeed({ feed }) {
+  $("feed-off").disabled = !feed;
+  $("feed-on").textContent = feed ? "Change" : "Turn on";
+  const address = `${state.chosen}/changes`;
+  $("feed-state").textContent = feed
+    ? `On${feed.is_kept ? "" : " while somebody follows"}, kept for ` +
+      `${duration(feed.retention_seconds)}${feed.before ? ", with the item before" : ""}. ` +
+      `Read it at ${address}.`
+    : `Off: no changes are recorded. It turns on when somebody reads ${address}, or here.`;
+}
+
+async function changeFeed(body, method) {
+  const tell = (message, isBad = false) => {
+    $("feed-outcome").textContent = message;
+    $("feed-outcome").className = isBad ? "bad" : "";
+  };
+  tell("working…");
+  try {
+    showFeed(await ask(`${state.chosen}/feed`, body, method));
+    tell("done");
+    await refresh();
+  } catch (error) {
+    tell(error.message, true);
+  }
+}
+
 // The address names what is shown, so that it can be kept and sent to others.
 function choose(path) {
   location.hash = path;
@@ -172,6 +231,7 @@ function follow() {
   say("");
   $("comparing").textContent = "";
   $("comparison").hidden = true;
+  $("feed-outcome").textContent = "";
   refresh().then(() => {
     if (state.chosen) $("detail").scrollIntoView({ behavior: "smooth" });
   });
@@ -398,10 +458,12 @@ async function refresh() {
     showProtocols(containers);
     showPolls(await ask("api/polls"));
     showContainers(containers);
+    showFeeds(await ask("api/feeds"));
     if (state.chosen && !containers.some((container) => pathOf(container) === state.chosen)) {
       location.hash = "";
     } else if (state.chosen) {
       showDetail(await ask(state.chosen));
+      showFeed(await ask(`${state.chosen}/feed`));
     }
   } catch (error) {
     $("server").className = "bad";
@@ -427,6 +489,13 @@ $("throughput").addEventListener("submit", async (event) => {
   state.wasEdited = false;
   await ($("level").value === "database" ? share(wanted) : change("throughput", wanted));
 });
+$("feed").addEventListener("submit", (event) => {
+  event.preventDefault();
+  const body = { before: $("feed-before").checked };
+  if ($("retention").value) body.retention = $("retention").value;
+  changeFeed(body, "PUT");
+});
+$("feed-off").addEventListener("click", () => changeFeed(undefined, "DELETE"));
 $("advise").addEventListener("submit", (event) => {
   event.preventDefault();
   const keys = $("keys").value.split(";").map((key) => key.trim()).filter(Boolean);

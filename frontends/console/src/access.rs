@@ -1,7 +1,8 @@
 //! Access: clients on this machine, and clients with the admin key.
 //!
 //! Any web site can make a browser on this machine send requests here. Such a request names another
-//! host, or is not JSON: both are refused, so that no site can read or change anything through it.
+//! host, is not JSON, or says itself that another site made it: all are refused, so that no site
+//! can read or change anything through it, also not by a GET, of which some turn on a change feed.
 //! Wrong keys are answered with increasing delays.
 
 use hyper::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap};
@@ -14,9 +15,14 @@ use crate::routes::Call;
 
 /// Refuses requests that are not permitted.
 pub(crate) async fn check(call: &Call<'_>) -> Result<(), Reply> {
-    if call.method == Method::POST && !is_json(call.headers) {
+    let has_body = [Method::POST, Method::PUT].contains(call.method);
+    if has_body && !is_json(call.headers) {
         let message = "the body must be JSON, with content-type: application/json";
         return Err(Reply::error(StatusCode::UNSUPPORTED_MEDIA_TYPE, message));
+    }
+    if is_of_another_site(call.headers) {
+        let message = "pages of other sites cannot use this";
+        return Err(Reply::error(StatusCode::FORBIDDEN, message));
     }
     if call.is_local && call.host.is_some_and(names_this_machine) {
         return Ok(());
@@ -41,6 +47,12 @@ fn is_json(headers: &HeaderMap) -> bool {
         .and_then(|kind| kind.to_str().ok());
     let kind = kind.and_then(|kind| kind.split(';').next());
     kind.is_some_and(|kind| kind.trim().eq_ignore_ascii_case("application/json"))
+}
+
+/// Whether a browser says that a page of another origin made the request.
+fn is_of_another_site(headers: &HeaderMap) -> bool {
+    let site = headers.get("sec-fetch-site");
+    site.is_some_and(|site| site != "same-origin" && site != "none")
 }
 
 /// The name under which failures are counted; there is only one key.

@@ -174,12 +174,22 @@ pub(crate) async fn insights(console: &Console) -> Result<Vec<Insight>, Error> {
 pub(crate) fn failure(error: &Error) -> Reply {
     let status = match error {
         Error::NotFound(_) => StatusCode::NOT_FOUND,
-        Error::Rejected(_) | Error::AlreadyExists(_) => StatusCode::BAD_REQUEST,
+        Error::Rejected(_) | Error::AlreadyExists(_) | Error::InvalidContinuation(_) => {
+            StatusCode::BAD_REQUEST
+        }
+        Error::HistoryLost(_) => StatusCode::GONE,
+        Error::Throttled { .. } => StatusCode::TOO_MANY_REQUESTS,
         Error::Conflict => StatusCode::CONFLICT,
-        Error::Unavailable(_) | Error::ReadOnly(_) => StatusCode::SERVICE_UNAVAILABLE,
+        Error::Unavailable(_) | Error::ReadOnly(_) | Error::OutOfMemory(_) => {
+            StatusCode::SERVICE_UNAVAILABLE
+        }
         _ => StatusCode::INTERNAL_SERVER_ERROR,
     };
-    Reply::error(status, &error.to_string())
+    let reply = Reply::error(status, &error.to_string());
+    match error {
+        Error::Throttled { retry_after, .. } => reply.to_retry(*retry_after),
+        _ => reply,
+    }
 }
 
 impl Shown {

@@ -10,8 +10,13 @@ mod actions;
 mod advice;
 mod advisor;
 mod assets;
+mod changes;
+mod changes_query;
+mod changes_text;
 mod containers;
 mod databases;
+mod feeds;
+mod flow;
 mod health;
 mod memory;
 mod metrics;
@@ -25,17 +30,20 @@ use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::flow::Body;
 use crate::reply::Reply;
 use crate::routes::Call;
-use http_body_util::{BodyExt, Collected, Full, Limited};
+use http_body_util::{BodyExt, Collected, Limited};
 use hyper::StatusCode;
-use hyper::body::{Bytes, Incoming};
+use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
 use tessera_core::Store;
 use tessera_core::deadline::{Deadline, Watch};
-use tessera_frontend::{About, Activity, Connection, FrontEnd, LoginGate, Wanted, guarded};
+use tessera_frontend::{
+    About, Activity, Connection, FrontEnd, LoginGate, Shutdown, Wanted, guarded,
+};
 use tokio::sync::Semaphore;
 use tracing::{Instrument, debug, info_span};
 
@@ -44,7 +52,7 @@ const MAX_BUFFER_BYTES: usize = 16 * 1024;
 /// The largest body.
 const MAX_BODY_BYTES: usize = 4 * 1024;
 /// How long a request may compute. Advice on a large container reads all of it.
-const TIMEOUT: Duration = Duration::from_secs(600);
+pub(crate) const TIMEOUT: Duration = Duration::from_secs(600);
 
 /// The console front end.
 pub struct Console {
@@ -60,6 +68,7 @@ struct Peer {
     activity: Activity,
     gate: LoginGate,
     is_local: bool,
+    shutdown: Shutdown,
     wanted: Arc<dyn Watch>,
 }
 
@@ -78,7 +87,7 @@ impl Console {
         &self,
         peer: &Peer,
         request: hyper::Request<Incoming>,
-    ) -> hyper::Response<Full<Bytes>> {
+    ) -> hyper::Response<Body> {
         let running = peer.activity.begin();
         let id = running.id();
         let span = info_span!("request", id = %id);
@@ -92,11 +101,13 @@ impl Console {
                         console: self,
                         method: &head.method,
                         path: head.uri.path(),
+                        query: head.uri.query().unwrap_or_default(),
                         headers: &head.headers,
                         host: host(&head),
                         body: &body,
                         is_local: peer.is_local,
                         gate: &peer.gate,
+                        shutdown: &peer.shutdown,
                         parts: Vec::new(),
                     };
                     let deadline = Deadline::patient(TIMEOUT, Some(Arc::clone(&peer.wanted)));
@@ -116,7 +127,7 @@ impl Console {
             );
             reply
         };
-        reply.instrument(span).await.into_response(id)
+        reply.instrument(span).await.into_response(running)
     }
 }
 
@@ -145,6 +156,7 @@ impl FrontEnd for Console {
                 activity,
                 gate,
                 is_local: peer.ip().to_canonical().is_loopback(),
+                shutdown: shutdown.clone(),
                 wanted: Arc::new(Wanted(shutdown.clone())),
             };
             let service = service_fn(|request| {

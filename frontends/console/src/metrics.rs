@@ -10,7 +10,7 @@ use crate::containers::{failure, insights};
 use crate::memory;
 use crate::reply::Reply;
 use crate::routes::{Call, Route};
-use crate::{Console, polls};
+use crate::{Console, feeds, polls};
 
 pub(crate) const ROUTES: &[Route] = &[Route {
     method: Method::GET,
@@ -121,7 +121,7 @@ const METRICS: &[Metric] = &[
     clippy::cast_precision_loss,
     reason = "the format knows no other numbers"
 )]
-fn count(number: u64) -> f64 {
+pub(crate) fn count(number: u64) -> f64 {
     number as f64
 }
 
@@ -166,9 +166,15 @@ impl Told {
 }
 
 async fn metrics(call: &Call<'_>) -> Reply {
-    match told(call.console).await {
-        Ok(told) => {
+    let told = async {
+        let told = told(call.console).await?;
+        let feeds = feeds::metrics(&call.console.store).await?;
+        Ok::<_, Error>((told, feeds))
+    };
+    match told.await {
+        Ok((told, feeds)) => {
             let mut text = render(&told);
+            text.push_str(&feeds);
             let store = &call.console.store;
             memory::render(store.memory(), store.engine().memory_used(), &mut text);
             let uptime = call.console.about.started.elapsed().as_secs_f64();

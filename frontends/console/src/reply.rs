@@ -1,14 +1,17 @@
-//! The answer of a page: a status and a text, not yet HTTP.
+//! The answer of a page: a status and a text, whole or as it comes, not yet HTTP.
 
-use http_body_util::Full;
-use hyper::body::Bytes;
+use std::time::Duration;
+
 use hyper::header::{
-    ALLOW, CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderValue, REFERRER_POLICY,
-    WWW_AUTHENTICATE, X_CONTENT_TYPE_OPTIONS, X_FRAME_OPTIONS,
+    ALLOW, CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderName, HeaderValue,
+    REFERRER_POLICY, RETRY_AFTER, WWW_AUTHENTICATE, X_CONTENT_TYPE_OPTIONS, X_FRAME_OPTIONS,
 };
 use hyper::{Response, StatusCode};
 use serde::Serialize;
-use tessera_frontend::RequestId;
+use tessera_core::throughput::Charge;
+use tessera_frontend::Request;
+
+use crate::flow::{Body, Flow};
 
 const JSON: &str = "application/json";
 /// All resources are the server's own, and no page may frame it.
@@ -20,10 +23,20 @@ const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; \
 pub(crate) struct Reply {
     pub(crate) status: StatusCode,
     content_type: &'static str,
-    /// For 405: the methods that would have been right.
-    allow: Option<String>,
-    body: Vec<u8>,
+    /// Headers of this answer alone.
+    headers: Vec<(HeaderName, String)>,
+    body: Text,
 }
+
+/// The text of an answer.
+enum Text {
+    Whole(Vec<u8>),
+    /// As it comes, for as long as the client takes it.
+    Flow(Box<Flow>),
+}
+
+/// What a request cost, in request units: the header of Cosmos DB.
+const CHARGE: HeaderName = HeaderName::from_static("x-ms-request-charge");
 
 #[derive(Serialize)]
 struct Failure<'a> {
@@ -48,8 +61,8 @@ impl Reply {
         Self {
             status,
             content_type: JSON,
-            allow: None,
-            body,
+            headers: Vec::new(),
+            body: Text::Whole(body),
         }
     }
 
@@ -58,9 +71,33 @@ impl Reply {
         Self {
             status: StatusCode::OK,
             content_type,
-            allow: None,
-            body: text.into_bytes(),
+            headers: Vec::new(),
+            body: Text::Whole(text.into_bytes()),
         }
+    }
+
+    /// A text that goes on for as long as there is more of it.
+    pub(crate) fn flow(content_type: &'static str, flow: Flow) -> Self {
+        Self {
+            status: StatusCode::OK,
+            content_type,
+            headers: Vec::new(),
+            body: Text::Flow(Box::new(flow)),
+        }
+    }
+
+    /// The same answer, with what it cost so far.
+    pub(crate) fn charged(mut self, charge: Charge) -> Self {
+        let units = format!("{:.2}", charge.request_units());
+        self.headers.push((CHARGE, units));
+        self
+    }
+
+    /// The same answer, with the time after which to ask again, in whole seconds.
+    pub(crate) fn to_retry(mut self, after: Duration) -> Self {
+        let seconds = after.as_millis().div_ceil(1_000).max(1);
+        self.headers.push((RETRY_AFTER, seconds.to_string()));
+        self
     }
 
     /// A failure whose JSON is written already.
@@ -78,15 +115,20 @@ impl Reply {
 
     /// A failure that names the methods which would have been right.
     pub(crate) fn not_allowed(allow: &str, message: &str) -> Self {
-        Self {
-            allow: Some(allow.to_owned()),
-            ..Self::error(StatusCode::METHOD_NOT_ALLOWED, message)
-        }
+        let mut reply = Self::error(StatusCode::METHOD_NOT_ALLOWED, message);
+        reply.headers.push((ALLOW, allow.to_owned()));
+        reply
     }
 
-    /// The HTTP form, marked with the request's id so that it can be found in the logs.
-    pub(crate) fn into_response(self, id: RequestId) -> Response<Full<Bytes>> {
-        let mut response = Response::new(Full::new(Bytes::from(self.body)));
+    /// The HTTP form, marked with the request's id so that it can be found in the logs. The request
+    /// runs for as long as its answer flows.
+    pub(crate) fn into_response(self, request: Request) -> Response<Body> {
+        let id = request.id();
+        let body = match self.body {
+            Text::Whole(text) => Body::whole(text),
+            Text::Flow(flow) => Body::flow(flow, request),
+        };
+        let mut response = Response::new(body);
         *response.status_mut() = self.status;
         let headers = response.headers_mut();
         for (name, value) in [
@@ -102,14 +144,11 @@ impl Reply {
         if self.status == StatusCode::UNAUTHORIZED {
             headers.insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
         }
-        if let Some(allow) = self
-            .allow
-            .and_then(|allow| HeaderValue::from_str(&allow).ok())
-        {
-            headers.insert(ALLOW, allow);
-        }
-        if let Ok(id) = HeaderValue::from_str(&id.to_string()) {
-            headers.insert("x-request-id", id);
+        let id = (HeaderName::from_static("x-request-id"), id.to_string());
+        for (name, value) in self.headers.into_iter().chain([id]) {
+            if let Ok(value) = HeaderValue::from_str(&value) {
+                headers.insert(name, value);
+            }
         }
         response
     }

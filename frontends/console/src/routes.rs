@@ -4,12 +4,12 @@ use hyper::header::{AUTHORIZATION, HeaderMap, HeaderValue};
 use hyper::{Method, StatusCode};
 use percent_encoding::percent_decode_str;
 use tessera_core::engine::BoxFuture;
-use tessera_frontend::{LoginGate, nosql_refusal, speaks_nosql};
+use tessera_frontend::{LoginGate, Shutdown, nosql_refusal, speaks_nosql};
 
 use crate::reply::Reply;
 use crate::{
-    Console, access, actions, advisor, assets, containers, databases, health, memory, metrics,
-    polls,
+    Console, access, actions, advisor, assets, changes, containers, databases, feeds, health,
+    memory, metrics, polls,
 };
 
 /// One page or action.
@@ -27,6 +27,8 @@ pub(crate) struct Call<'a> {
     pub(crate) console: &'a Console,
     pub(crate) method: &'a Method,
     pub(crate) path: &'a str,
+    /// What follows the question mark.
+    pub(crate) query: &'a str,
     pub(crate) headers: &'a HeaderMap,
     /// The host name that the client used.
     pub(crate) host: Option<&'a str>,
@@ -34,6 +36,7 @@ pub(crate) struct Call<'a> {
     /// Whether the request comes from this machine.
     pub(crate) is_local: bool,
     pub(crate) gate: &'a LoginGate,
+    pub(crate) shutdown: &'a Shutdown,
     /// The values of the parts in braces, decoded.
     pub(crate) parts: Vec<String>,
 }
@@ -44,6 +47,8 @@ const ROUTES: &[&[Route]] = &[
     health::ROUTES,
     containers::ROUTES,
     actions::ROUTES,
+    changes::ROUTES,
+    feeds::ROUTES,
     advisor::ROUTES,
     databases::ROUTES,
     memory::ROUTES,

@@ -18,6 +18,8 @@ use tokio::sync::watch;
 
 use super::*;
 
+mod feeds;
+
 async fn console(engine: Arc<dyn Engine>) -> Console {
     let address = "127.0.0.1:8080".parse().unwrap();
     let listeners = vec![Listener {
@@ -340,6 +342,16 @@ async fn other_sites_and_other_machines_are_refused() {
     check_with(&console, list, evil, "", &["403", "for localhost only"]).await;
     check_with(&console, split, evil, body, &["403"]).await;
     check_with(&console, split, form, body, &["415", "must be JSON"]).await;
+    for (site, expected) in [
+        ("cross-site", "403"),
+        ("same-site", "403"),
+        ("same-origin", "200 OK"),
+        ("none", "200 OK"),
+    ] {
+        let headers = format!("host: localhost\r\nsec-fetch-site: {site}");
+        check_with(&console, list, &headers, "", &[expected]).await;
+        check_with(&console, "GET /health", &headers, "", &["200 OK"]).await;
+    }
     console.admin_key = Some("a key that is long".to_owned());
     check_with(
         &console,
