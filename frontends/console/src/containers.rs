@@ -187,7 +187,7 @@ pub(crate) fn failure(error: &Error) -> Reply {
     };
     let reply = Reply::error(status, &error.to_string());
     match error {
-        Error::Throttled { retry_after, .. } => reply.to_retry(*retry_after),
+        Error::Throttled { retry_after, .. } => reply.with_retry(*retry_after),
         _ => reply,
     }
 }

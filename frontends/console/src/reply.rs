@@ -94,7 +94,7 @@ impl Reply {
     }
 
     /// The same answer, with the time after which to ask again, in whole seconds.
-    pub(crate) fn to_retry(mut self, after: Duration) -> Self {
+    pub(crate) fn with_retry(mut self, after: Duration) -> Self {
         let seconds = after.as_millis().div_ceil(1_000).max(1);
         self.headers.push((RETRY_AFTER, seconds.to_string()));
         self
