@@ -11,6 +11,7 @@ pub mod hash;
 pub mod key;
 pub mod key_text;
 mod members;
+mod nesting;
 pub mod number;
 pub mod path;
 pub mod pipeline;

@@ -51,38 +51,6 @@ pub fn footprint(value: &Bson) -> usize {
     size_of::<Bson>() + owned
 }
 
-/// How deep values may nest that an expression gives: deeper than what can be stored, as it may be
-/// on its way to something else, and not so deep that going through it takes all of the stack.
-const MAX_VALUE_DEPTH: usize = 400;
-
-/// Whether a value nests no deeper than others can go through it. Each stage of a pipeline may put
-/// what the one before made into more documents and arrays.
-pub(crate) fn is_shallow(value: &Bson) -> bool {
-    nests_within(value, MAX_VALUE_DEPTH)
-}
-
-/// The same for a document.
-pub(crate) fn is_shallow_document(document: &Document) -> bool {
-    fields_nest_within(document, MAX_VALUE_DEPTH)
-}
-
-fn nests_within(value: &Bson, depth: usize) -> bool {
-    match value {
-        Bson::Array(_) | Bson::Document(_) if depth == 0 => false,
-        Bson::Array(items) => {
-            deadline::note(1 + items.len() / ELEMENTS_SIZED_IN_STEP);
-            items.iter().all(|item| nests_within(item, depth - 1))
-        }
-        Bson::Document(document) => fields_nest_within(document, depth - 1),
-        _ => true,
-    }
-}
-
-fn fields_nest_within(document: &Document, depth: usize) -> bool {
-    deadline::note(1 + document.len() / ELEMENTS_SIZED_IN_STEP);
-    document.values().all(|item| nests_within(item, depth))
-}
-
 /// Counts so many bytes that are gone through, and gives them back.
 fn long_text(bytes: usize) -> usize {
     if bytes >= BYTES_IN_STEP {

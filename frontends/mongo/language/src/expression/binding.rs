@@ -14,8 +14,9 @@ use super::{
 };
 use crate::compare::type_name;
 use crate::error::Result;
+use crate::nesting::is_shallow;
 use crate::number::Number;
-use crate::size::{footprint, is_shallow};
+use crate::size::footprint;
 
 pub(super) const OPERATORS: &[Operator] = &[
     Operator::lazy("$filter", Form::Special(parse_filter), filter),

@@ -104,7 +104,10 @@ fn values_within_values() {
 #[test]
 fn texts_that_say_nothing() {
     let document = large();
-    let convert = |input: &str, to: Bson, format: &str| bson!({ "$convert": { "input": input, "to": to, "format": format, "onError": 1 } });
+    let convert = |input: &str, to: Bson, format: &str| {
+        let options = doc! { "input": input, "to": to, "format": format, "onError": 1 };
+        bson!({ "$convert": options })
+    };
     let binary = bson!({ "type": "binData" });
     for to in [
         "int", "long", "double", "decimal", "date", "objectId", "bool",

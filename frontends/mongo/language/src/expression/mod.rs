@@ -39,8 +39,9 @@ use tessera_core::deadline::{self, Held};
 use crate::collation::Collation;
 use crate::error::{Code, Error, Result};
 use crate::members::Members;
+use crate::nesting::is_shallow;
 use crate::number::Number;
-use crate::size::{copy, copy_document, footprint, is_shallow, is_shallow_document, steps_to_copy};
+use crate::size::{copy, copy_document, footprint, steps_to_copy};
 
 pub(crate) use path::components as path_components;
 pub use path::{FieldPath, validate_field_name};
@@ -427,14 +428,6 @@ fn shallow(value: Value<'_>) -> Result<Option<Bson>> {
         return fail(15, "the value of an expression is nested too deeply");
     }
     Ok(value.map(own))
-}
-
-/// Refuses a document that a stage made without an expression, if it nests deeper than that.
-pub(crate) fn check_shallow(document: &Document) -> Result<()> {
-    if is_shallow_document(document) {
-        return Ok(());
-    }
-    fail(15, "a document of the pipeline is nested too deeply")
 }
 
 /// A value of its own; copying it is counted as the work that it is.

@@ -9,7 +9,8 @@ use super::kept::{ENTRY, Kept};
 use super::stage::{Place, Stage};
 use super::{Pipeline, StageContext};
 use crate::error::Result;
-use crate::expression::{check_shallow, fail, validate_field_name};
+use crate::expression::{fail, validate_field_name};
+use crate::nesting;
 use crate::size::{document_footprint, document_size};
 
 /// What one document with the results of all pipelines may take.
@@ -83,7 +84,7 @@ impl Faceting {
                 return fail(4031700, "document constructed by $facet exceeds the limit");
             }
         }
-        check_shallow(&answer)?;
+        nesting::check_document(&answer)?;
         Ok(Some(vec![answer]))
     }
 }

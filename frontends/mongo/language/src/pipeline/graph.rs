@@ -13,8 +13,9 @@ use super::stage::{Place, Stage};
 use super::{StageContext, path};
 use crate::error::Result;
 use crate::expression::path_components as components;
-use crate::expression::{Context, Expression, ParseContext, check_shallow, fail};
+use crate::expression::{Context, Expression, ParseContext, fail};
 use crate::key;
+use crate::nesting;
 use crate::number::Number;
 use crate::path::{Path, keys};
 
@@ -213,7 +214,7 @@ impl Searching {
         for document in &mut batch {
             let reached = self.search.from(document, kept).await?;
             path::set(document, &self.search.stage.output, Bson::Array(reached));
-            check_shallow(document)?;
+            nesting::check_document(document)?;
         }
         Ok(Some(batch))
     }

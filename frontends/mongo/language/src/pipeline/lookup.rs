@@ -13,7 +13,8 @@ use super::{Pipeline, StageContext, Touch, path};
 use crate::error::Result;
 use crate::expression::path_components as components;
 use crate::expression::variables::validate_bound_name;
-use crate::expression::{Context, Expression, ParseContext, Variables, check_shallow, fail};
+use crate::expression::{Context, Expression, ParseContext, Variables, fail};
+use crate::nesting;
 use crate::path::{Path, keys};
 use crate::size::{document_size, footprint};
 
@@ -285,7 +286,7 @@ impl LookingUp {
             deadline::step(matches.len())?;
             deadline::pause().await;
             path::set(document, &self.lookup.output, Bson::Array(matches));
-            check_shallow(document)?;
+            nesting::check_document(document)?;
         }
         Ok(Some(batch))
     }
