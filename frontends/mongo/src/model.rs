@@ -4,6 +4,7 @@ use bson::{Bson, Document, RawBsonRef, RawDocument};
 use bytes::Bytes;
 use tessera_core::definition::{Definition, IndexDefinition};
 use tessera_core::feed::record::ChangeKind;
+use tessera_core::feed::showing::{Seen, Shown};
 use tessera_core::item::Item;
 use tessera_core::locator::Locator;
 use tessera_core::model::{IndexEntry, Model, ScalarRef, hexadecimal};
@@ -11,7 +12,7 @@ use tessera_core::{Error, Result};
 use tessera_mongo_language::error::{Code, Error as Refusal};
 use tessera_mongo_language::key_text;
 
-use crate::change_stream::payload;
+use crate::change_stream::{payload, shown};
 use crate::collection::{Collection, Collections};
 use crate::index::keys;
 
@@ -75,6 +76,10 @@ impl Model for MongoModel {
         let body = |item: Option<&'_ Item>| item.map(|item| item.body.clone());
         let (old, new) = (body(old), body(new));
         payload::of_change(&collection, kind, (old.as_deref(), new.as_deref()))
+    }
+
+    fn show(&self, schema: &Bytes, seen: &Seen<'_>) -> Result<Option<Shown>> {
+        shown::show(schema, seen).map(Some)
     }
 
     /// MongoDB has no such limit: a collection that is not sharded is one logical partition.

@@ -25,6 +25,7 @@ mod options;
 mod query;
 mod reply;
 mod service;
+mod shown;
 mod stored_entity;
 mod tables;
 

@@ -2,6 +2,7 @@
 
 use bytes::Bytes;
 use tessera_core::definition::{Definition, IndexDefinition, NewIndex};
+use tessera_core::feed::showing::{Seen, Shown};
 use tessera_core::item::Item;
 use tessera_core::key::IndexId;
 use tessera_core::locator::Locator;
@@ -9,6 +10,7 @@ use tessera_core::model::{IndexEntry, Model, ScalarRef, hexadecimal};
 use tessera_core::{Error, Result};
 
 use crate::entity::{PARTITION_KEY, ROW_KEY, Value};
+use crate::shown;
 use crate::stored_entity::StoredEntity;
 use crate::tables::TableRecord;
 
@@ -59,6 +61,10 @@ impl Model for TableModel {
 
     fn check_definition(&self, definition: &Definition) -> Result<()> {
         TableRecord::read(&definition.schema).map(|_| ())
+    }
+
+    fn show(&self, _schema: &Bytes, seen: &Seen<'_>) -> Result<Option<Shown>> {
+        shown::show(seen).map(Some)
     }
 
     fn counts_logical_partitions(&self, _definition: &Definition) -> bool {

@@ -37,6 +37,7 @@ mod properties;
 mod reader;
 mod select;
 mod settle;
+mod shown;
 #[cfg(test)]
 mod suite_tests;
 #[cfg(test)]

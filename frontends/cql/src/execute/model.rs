@@ -6,6 +6,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
 use tessera_core::definition::{Definition, IndexDefinition};
+use tessera_core::feed::record::ChangeKind;
+use tessera_core::feed::showing::{Seen, Shown};
 use tessera_core::item::Item;
 use tessera_core::key::StorageId;
 use tessera_core::locator::Locator;
@@ -14,6 +16,7 @@ use tessera_core::{Error, Result};
 
 use super::keys::{RECORD_KEY, key_components};
 use super::line::{has_values, is_visible, value_of};
+use super::shown;
 use crate::error::CqlError;
 use crate::row::{Deletion, PartitionRecord, Row, StoredRow};
 use crate::schema::{Column, ColumnKind, Index, Relation, Table};
@@ -32,6 +35,8 @@ type Known = (Bytes, Arc<Table>);
 pub struct CqlModel {
     /// The tables that were met, so that their bytes are read once.
     tables: Mutex<HashMap<StorageId, Known>>,
+    /// The one whose changes were shown last: it may be as it was once, or gone.
+    shown: Mutex<Option<Known>>,
 }
 
 impl CqlModel {
@@ -47,6 +52,17 @@ impl CqlModel {
         let table = Arc::new(relation.table().clone());
         let known = (definition.schema.clone(), Arc::clone(&table));
         tables.insert(definition.storage, known);
+        Ok(table)
+    }
+
+    fn table_of(&self, schema: &Bytes) -> Result<Arc<Table>> {
+        let mut shown = self.shown.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, table)) = shown.as_ref().filter(|(known, _)| known == schema) {
+            return Ok(Arc::clone(table));
+        }
+        let relation = Relation::decode(schema).map_err(|error| Error::Corrupt(error.message))?;
+        let table = Arc::new(relation.table().clone());
+        *shown = Some((schema.clone(), Arc::clone(&table)));
         Ok(table)
     }
 }
@@ -92,6 +108,21 @@ impl Model for CqlModel {
             table.indexes.retain(|known| known.name != index);
         }
         Ok(relation.encode().map_err(damaged)?.into())
+    }
+
+    fn change(
+        &self,
+        _definition: &Definition,
+        _kind: ChangeKind,
+        old: Option<&Item>,
+        _new: Option<&Item>,
+    ) -> Result<Bytes> {
+        old.map_or_else(|| Ok(Bytes::new()), shown::removal)
+    }
+
+    fn show(&self, schema: &Bytes, seen: &Seen<'_>) -> Result<Option<Shown>> {
+        let table = self.table_of(schema)?;
+        shown::show(&table, seen)
     }
 
     /// Less than that of other APIs, as in Cosmos DB.

@@ -6,6 +6,7 @@ pub mod collation;
 pub mod compare;
 pub mod error;
 pub mod expression;
+pub mod extended_json;
 pub mod filter;
 pub mod hash;
 pub mod key;

@@ -172,6 +172,9 @@ impl Stream {
             _ => FeedClock::default(),
         };
         self.position = page.position;
+        if let Some(alarm) = &self.alarm {
+            alarm.note("change stream", page.position);
+        }
         self.is_pending = page.is_pending;
         self.has_more = page.has_more;
         self.accept(page, &clock)?;

@@ -7,7 +7,7 @@ use base64::display::Base64Display;
 use base64::engine::general_purpose::STANDARD;
 
 use super::datetime::LENGTH;
-use super::view::{EntityView, Field, Select};
+use super::view::{EntityView, Field, PARTITION_KEY, ROW_KEY, Select};
 use super::{EntityLink, Etag, Origin, TableLink, Value, Writer};
 
 /// The level of control information in an answer.
@@ -64,6 +64,34 @@ impl Writer for JsonWriter<'_> {
     fn tables(&self, out: &mut Vec<u8>, names: &mut dyn Iterator<Item = &str>) {
         self.put_list(out, "Tables", names, |out, name| self.put_table(out, name));
     }
+}
+
+/// An entity outside of an answer: with the types and the etag of minimal metadata, and without
+/// addresses.
+pub(crate) fn plain_json(entity: &EntityView<'_>) -> String {
+    let writer = JsonWriter {
+        origin: Origin {
+            tls: false,
+            host: "",
+            account: "",
+            path_style: false,
+        },
+        metadata: Metadata::Minimal,
+    };
+    let mut out = Vec::with_capacity(entity.room());
+    out.push(b'{');
+    writer.put_entity(&mut out, "", None, entity);
+    out.push(b'}');
+    String::from_utf8(out).unwrap_or_default()
+}
+
+/// The keys of an entity alone.
+pub(crate) fn key_json(partition_key: &str, row_key: &str) -> String {
+    let mut out = vec![b'{'];
+    put_text(&mut out, PARTITION_KEY, partition_key);
+    put_text(&mut out, ROW_KEY, row_key);
+    out.push(b'}');
+    String::from_utf8(out).unwrap_or_default()
 }
 
 impl JsonWriter<'_> {

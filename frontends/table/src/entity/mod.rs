@@ -23,7 +23,7 @@ pub(crate) use atom_write::AtomWriter;
 pub(crate) use datetime::DateTime;
 pub(crate) use etag::{Etag, etag, parse_etag};
 pub(crate) use incoming::Incoming;
-pub(crate) use json_write::{JsonWriter, Metadata};
+pub(crate) use json_write::{JsonWriter, Metadata, key_json, plain_json};
 pub(crate) use link::{EntityLink, TableLink};
 pub(crate) use stored::{Stored, encode, merge};
 pub(crate) use validate::Limits;

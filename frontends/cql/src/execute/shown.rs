@@ -1,0 +1,136 @@
+//! Rows and their changes as JSON, for feeds that are read over HTTP: as `SELECT JSON` shows them.
+//!
+//! What the rows of a partition share is shown as a change of its own, with the partition's key
+//! alone. A row of which only a tombstone is left is gone for its readers, and what deletes many
+//! rows is shown as what it does to each.
+
+use std::borrow::Cow;
+
+use bytes::Bytes;
+use tessera_core::feed::showing::{Seen, Shown};
+use tessera_core::item::Item;
+use tessera_core::{Error, Result};
+
+use super::keys::{RECORD_KEY, key_components};
+use super::line::{has_values, is_visible, value_of};
+use crate::row::{Deletion, PartitionRecord, Row, StoredRow};
+use crate::schema::{Column, ColumnKind, Table};
+use crate::types::{column_json, to_json};
+
+/// What the feed keeps of a row that is removed: the values of its clustering columns, which its
+/// key does not give back.
+pub(super) fn removal(old: &Item) -> Result<Bytes> {
+    if old.locator.row_key == RECORD_KEY {
+        return Ok(Bytes::new());
+    }
+    let stored = StoredRow::decode(&old.body).ok_or_else(damaged)?;
+    let key = StoredRow {
+        clustering: stored.clustering,
+        row: Row::default(),
+    };
+    Ok(key.encode().into())
+}
+
+/// A row or a change of it; none if it is of what no reader sees.
+pub(super) fn show(table: &Table, seen: &Seen<'_>) -> Result<Option<Shown>> {
+    let now = i64::try_from(seen.wall_ms / 1_000).unwrap_or(i64::MAX);
+    let look = Look { table, seen, now };
+    match seen.locator.row_key == RECORD_KEY {
+        true => look.shared(),
+        false => look.row().map(Some),
+    }
+}
+
+struct Look<'a> {
+    table: &'a Table,
+    seen: &'a Seen<'a>,
+    now: i64,
+}
+
+impl Look<'_> {
+    fn row(&self) -> Result<Shown> {
+        let decode = |body: &Bytes| StoredRow::decode(body).ok_or_else(damaged);
+        let after = self.seen.after.map(decode).transpose()?;
+        let before = self.seen.before.map(decode).transpose()?;
+        let removed = self.seen.payload.filter(|payload| !payload.is_empty());
+        let removed = removed.map(decode).transpose()?;
+        let named = [&after, &before, &removed].into_iter().flatten().next();
+        let clustering = named.map_or(&[][..], |row| &row.clustering);
+        let is_there =
+            |row: &&StoredRow| is_visible(self.table, &row.row, Deletion::NONE, self.now);
+        let json = |row: &StoredRow| {
+            let kind = ColumnKind::Regular;
+            self.json(&row.clustering, Some((&row.row, kind, Deletion::NONE)))
+        };
+        Ok(Shown {
+            key: self.json(clustering, None)?,
+            item: after.as_ref().filter(is_there).map(json).transpose()?,
+            before: before.as_ref().filter(is_there).map(json).transpose()?,
+            update: None,
+        })
+    }
+
+    /// The static columns; nothing for tables without any.
+    fn shared(&self) -> Result<Option<Shown>> {
+        let mut columns = self.table.columns.iter();
+        if !columns.any(|column| column.kind == ColumnKind::Static) {
+            return Ok(None);
+        }
+        let json = |body: &Bytes| {
+            let record = PartitionRecord::decode(body).ok_or_else(damaged)?;
+            let (statics, deletion) = (&record.statics, record.deletion);
+            if !has_values(self.table, statics, deletion, self.now) {
+                return Ok(None);
+            }
+            let deletion = deletion.max(statics.deletion);
+            let kind = ColumnKind::Static;
+            self.json(&[], Some((statics, kind, deletion))).map(Some)
+        };
+        let item = self.seen.after.map(json).transpose()?.flatten();
+        let before = self.seen.before.map(json).transpose()?.flatten();
+        Ok(Some(Shown {
+            key: self.json(&[], None)?,
+            item,
+            before,
+            update: None,
+        }))
+    }
+
+    /// An object of the key columns, and of the values of the columns of one kind.
+    fn json(
+        &self,
+        clustering: &[Bytes],
+        cells: Option<(&Row, ColumnKind, Deletion)>,
+    ) -> Result<String> {
+        let columns = &self.table.columns;
+        let keys = self.table.partition_key().count();
+        let components = key_components(&self.seen.locator.partition_key, keys);
+        let values = components
+            .into_iter()
+            .chain(clustering.iter().map(|it| &**it));
+        let mut members = Vec::with_capacity(columns.len());
+        for (column, value) in columns.iter().zip(values) {
+            members.push(member(column, Some(Cow::Borrowed(value)))?);
+        }
+        if let Some((row, kind, deletion)) = cells {
+            let deletion = deletion.max(row.deletion);
+            for column in columns.iter().filter(|column| column.kind == kind) {
+                let value = value_of(self.table, column, row, deletion, self.now);
+                members.push(member(column, value)?);
+            }
+        }
+        Ok(format!("{{{}}}", members.join(", ")))
+    }
+}
+
+fn member(column: &Column, value: Option<Cow<'_, [u8]>>) -> Result<String> {
+    let value = match value {
+        Some(value) => to_json(&column.data_type, &value).map_err(|_| damaged())?,
+        None => "null".to_owned(),
+    };
+    Ok(format!("{}: {value}", column_json(&column.name)))
+}
+
+fn damaged() -> Error {
+    Error::Corrupt("a row cannot be read".into())
+}
