@@ -85,7 +85,11 @@ pub trait Watch: Send + Sync {
 }
 
 /// The bounds of one operation.
-pub struct Deadline {
+///
+/// In a box, because each poll moves them to its thread and back.
+pub struct Deadline(Box<State>);
+
+struct State {
     limit: Option<Instant>,
     /// A limit that counts from the first look, for operations that mostly end before it.
     patience: Option<Duration>,
@@ -107,13 +111,13 @@ thread_local! {
     /// Steps until the next look. Without an operation there is nothing to look at.
     static LEFT: Cell<u32> = const { Cell::new(u32::MAX) };
     /// The operation that is polled on this thread.
-    static CURRENT: RefCell<Option<Deadline>> = const { RefCell::new(None) };
+    static CURRENT: RefCell<Option<Box<State>>> = const { RefCell::new(None) };
 }
 
 impl Deadline {
     /// The bounds of an operation that begins now.
     pub fn new(limit: Option<Duration>, watch: Option<Arc<dyn Watch>>) -> Self {
-        Self {
+        Self(Box::new(State {
             limit: limit.and_then(|limit| Instant::now().checked_add(limit)),
             patience: None,
             what: "",
@@ -125,29 +129,28 @@ impl Deadline {
             give_away: None,
             is_long: false,
             memory: Memory::new(),
-        }
+        }))
     }
 
     /// The bounds of an operation that may compute for so long, counted from when it has computed
     /// for longer than most do: so those need not look at the clock.
     pub fn patient(patience: Duration, watch: Option<Arc<dyn Watch>>) -> Self {
-        Self {
-            patience: Some(patience),
-            ..Self::new(None, watch)
-        }
+        let mut deadline = Self::new(None, watch);
+        deadline.0.patience = Some(patience);
+        deadline
     }
 
     /// The same for an operation of this name, which is shown if one of its polls is long.
     #[must_use]
     pub fn named(mut self, what: &'static str) -> Self {
-        self.what = what;
+        self.0.what = what;
         self
     }
 
     /// The same, with a part of this memory.
     #[must_use]
     pub fn within(mut self, budget: MemoryBudget) -> Self {
-        self.memory.within(budget);
+        self.0.memory.within(budget);
         self
     }
 
@@ -159,7 +162,7 @@ impl Deadline {
     /// Runs an operation, and answers what its answer takes too: [`leave_to_answer`].
     pub async fn run_for_answer<F: Future>(self, operation: F) -> (F::Output, Option<Grant>) {
         let mut operation = pin!(operation);
-        let mut deadline = Some(self);
+        let mut deadline = Some(self.0);
         poll_fn(move |context| {
             let polled = {
                 let _entered = Entered::new(&mut deadline);
@@ -175,7 +178,9 @@ impl Deadline {
         })
         .await
     }
+}
 
+impl State {
     fn look(&mut self) -> Result<(), Interruption> {
         if let Some(interruption) = self.interrupted {
             return Err(interruption);
@@ -254,14 +259,14 @@ fn wait_for_others() {
 
 /// An operation on this thread, for one poll.
 struct Entered<'a> {
-    home: &'a mut Option<Deadline>,
-    outer: Option<Deadline>,
+    home: &'a mut Option<Box<State>>,
+    outer: Option<Box<State>>,
     left: u32,
     covered: usize,
 }
 
 impl<'a> Entered<'a> {
-    fn new(home: &'a mut Option<Deadline>) -> Self {
+    fn new(home: &'a mut Option<Box<State>>) -> Self {
         if let Some(deadline) = home {
             polls::note(deadline.what);
         }

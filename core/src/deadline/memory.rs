@@ -2,7 +2,7 @@
 
 use std::cell::Cell;
 
-use super::{CURRENT, Deadline, Interruption};
+use super::{CURRENT, Interruption};
 use crate::memory_budget::{Grant, MemoryBudget, OutOfMemory, Purpose};
 
 /// So much of what an operation makes is part of what its connection is guaranteed.
@@ -144,18 +144,14 @@ pub fn leave_to_answer(grant: Grant) {
 #[cold]
 fn grow(take: impl FnOnce(&mut Memory) -> Result<(), OutOfMemory>) -> Result<(), Interruption> {
     CURRENT.with_borrow_mut(|current| {
-        let Some(Deadline {
-            memory,
-            interrupted,
-            ..
-        }) = current
-        else {
+        let Some(deadline) = current else {
             return Ok(());
         };
+        let memory = &mut deadline.memory;
         let outcome = take(memory).map_err(Interruption::Memory);
         COVERED.set(memory.room());
         if let Err(interruption) = outcome {
-            interrupted.get_or_insert(interruption);
+            deadline.interrupted.get_or_insert(interruption);
             super::LEFT.set(0);
         }
         outcome
