@@ -7,11 +7,12 @@
 use std::future::Future;
 use std::io;
 use std::pin::Pin;
-use std::task::{Context, Poll, ready};
+use std::task::{Context, Poll, Waker, ready};
 use std::time::{Duration, Instant};
 
 use tessera_frontend::{Activity, MIN_BYTES_PER_SECOND};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::task::coop;
 use tokio::time::Sleep;
 
 /// `inner` under the timeouts of `activity`.
@@ -19,6 +20,8 @@ pub(crate) struct TimedStream<S> {
     inner: S,
     activity: Activity,
     read_timer: Option<Pin<Box<Sleep>>>,
+    /// Whom the timer of reads is set to wake.
+    wakes: Option<Waker>,
     /// Set while a write waits.
     write_timer: Option<Pin<Box<Sleep>>>,
     /// The deadline of a peer that takes bytes slowly. None while it is quick.
@@ -31,16 +34,23 @@ impl<S> TimedStream<S> {
             inner,
             activity,
             read_timer: None,
+            wakes: None,
             write_timer: None,
             write_due: None,
         }
+    }
+
+    fn is_late(&self) -> bool {
+        let now = Instant::now();
+        let deadline = self.activity.deadline(now);
+        deadline.is_some_and(|deadline| deadline <= now)
     }
 
     /// Called when a read has to wait: ready once it has waited too long.
     fn poll_read_deadline(&mut self, cx: &mut Context<'_>) -> Poll<io::Error> {
         loop {
             let now = Instant::now();
-            let deadline = self.activity.deadline();
+            let deadline = self.activity.deadline(now);
             if deadline.is_some_and(|deadline| deadline <= now) {
                 return Poll::Ready(timed_out("the client was silent for too long"));
             }
@@ -54,8 +64,22 @@ impl<S> TimedStream<S> {
             let timer = timer(&mut self.read_timer, look_again);
             if timer.is_elapsed() || look_again < timer.deadline().into_std() {
                 timer.as_mut().reset(look_again.into());
+                self.wakes = None;
             }
-            ready!(timer.as_mut().poll(cx));
+            // To poll it costs every request more than all of the above.
+            if self
+                .wakes
+                .as_ref()
+                .is_some_and(|wakes| wakes.will_wake(cx.waker()))
+            {
+                return Poll::Pending;
+            }
+            // Without budget it answers before it is set.
+            let is_set = coop::has_budget_remaining();
+            if timer.as_mut().poll(cx).is_pending() {
+                self.wakes = is_set.then(|| cx.waker().clone());
+                return Poll::Pending;
+            }
         }
     }
 
@@ -114,16 +138,9 @@ impl<S: AsyncRead + Unpin> AsyncRead for TimedStream<S> {
         let before = buffer.filled().len();
         if let Poll::Ready(outcome) = Pin::new(&mut self.inner).poll_read(cx, buffer) {
             let count = buffer.filled().len().saturating_sub(before);
-            if count > 0 {
-                self.activity.received(count);
-                // A peer that never pauses is always ready: the deadline must hold for it too.
-                if self
-                    .activity
-                    .deadline()
-                    .is_some_and(|deadline| deadline <= Instant::now())
-                {
-                    return Poll::Ready(Err(timed_out("the client sent its request too slowly")));
-                }
+            // A peer that never pauses is always ready: the deadline must hold for it too.
+            if count > 0 && self.activity.received(count) && self.is_late() {
+                return Poll::Ready(Err(timed_out("the client sent its request too slowly")));
             }
             return Poll::Ready(outcome);
         }
@@ -169,6 +186,8 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for TimedStream<S> {
 
 #[cfg(test)]
 mod tests {
+    use std::future::poll_fn;
+
     use tessera_frontend::Timeouts;
     use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
 
@@ -187,6 +206,14 @@ mod tests {
             },
         );
         (TimedStream::new(server, activity.clone()), client, activity)
+    }
+
+    fn poll_byte(
+        stream: &mut TimedStream<DuplexStream>,
+        mut context: Context<'_>,
+    ) -> Poll<io::Result<()>> {
+        let mut byte = [0];
+        Pin::new(stream).poll_read(&mut context, &mut ReadBuf::new(&mut byte))
     }
 
     async fn check_read_fails_after(stream: &mut TimedStream<DuplexStream>, expected: Duration) {
@@ -235,6 +262,31 @@ mod tests {
         assert!(waited.is_err(), "the read should still wait");
         drop(request);
         check_read_fails_after(&mut stream, IDLE).await;
+    }
+
+    /// The timer is set for whoever reads now, also where tokio lets nothing be ready any more.
+    #[tokio::test]
+    async fn a_read_that_another_task_goes_on_with_ends_as_well() {
+        for spends_budget in [false, true] {
+            let (mut stream, mut client, _) = pair();
+            client.write_all(b"r").await.unwrap();
+            stream.read_u8().await.unwrap();
+            stream.write_all(b"reply").await.unwrap();
+            let noop = Context::from_waker(Waker::noop());
+            assert!(poll_byte(&mut stream, noop).is_pending());
+            let reading = tokio::spawn(async move {
+                while spends_budget && coop::has_budget_remaining() {
+                    coop::consume_budget().await;
+                }
+                let own = poll_fn(|cx| {
+                    Poll::Ready(poll_byte(&mut stream, Context::from_waker(cx.waker())))
+                });
+                assert!(own.await.is_pending());
+                stream.read_u8().await
+            });
+            let error = reading.await.unwrap().unwrap_err();
+            assert_eq!(error.kind(), io::ErrorKind::TimedOut, "{spends_budget}");
+        }
     }
 
     #[tokio::test]

@@ -5,6 +5,10 @@
 //! [`Activity::deadline`] says when the server should close the connection. A plain request-reply
 //! protocol needs no reports of the front end: bytes begin a request, a reply ends it. A front end
 //! that keeps reading while requests run (HTTP, CQL) must hold a [`Request`] for each of them.
+//!
+//! Every request changes the state several times, and the clock is read only when a deadline is
+//! asked for: by the read that waits next. A read that waits already asks when its timer fires, so
+//! that its peer may stay silent for up to the stall timeout longer than it should.
 
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -51,7 +55,8 @@ struct State {
     running: usize,
     started: u64,
     waiting: Waiting,
-    since: Instant,
+    /// None: nobody has asked since it changed.
+    since: Option<Instant>,
     bytes: u64,
     /// When the last bytes of a large request came.
     last: Option<Instant>,
@@ -71,7 +76,7 @@ impl Activity {
             running: 0,
             started: 0,
             waiting: Waiting::ForRestOfRequest,
-            since: Instant::now(),
+            since: Some(Instant::now()),
             bytes: 0,
             last: None,
         };
@@ -98,14 +103,14 @@ impl Activity {
 
     /// For the server: since when the connection is idle. None while requests run, and within one.
     pub fn idle_since(&self) -> Option<Instant> {
-        let state = self.lock();
+        let mut state = self.lock();
         let is_idle = state.running == 0
             && match state.waiting {
                 Waiting::ForRequest => true,
                 // A connection without a request so far.
                 Waiting::ForRestOfRequest => state.bytes == 0,
             };
-        is_idle.then_some(state.since)
+        is_idle.then(|| state.since(Instant::now()))
     }
 
     /// Records that a whole request has arrived. Until the returned value is dropped the peer may
@@ -125,10 +130,12 @@ impl Activity {
         }
     }
 
-    /// For the server's stream: `count` bytes came from the peer.
-    pub fn received(&self, count: usize) {
+    /// For the server's stream: `count` bytes came from the peer. Whether they may be late, which
+    /// the first ones of a request are not.
+    pub fn received(&self, count: usize) -> bool {
         let mut state = self.lock();
-        if state.waiting == Waiting::ForRequest {
+        let begins = state.waiting == Waiting::ForRequest;
+        if begins {
             state.wait(Waiting::ForRestOfRequest);
         }
         state.bytes = state
@@ -137,6 +144,7 @@ impl Activity {
         if state.bytes >= WORTH_NOTING {
             state.last = Some(Instant::now());
         }
+        !begins
     }
 
     /// For the server's stream: bytes went to the peer.
@@ -145,20 +153,20 @@ impl Activity {
     }
 
     /// For the server's stream: the deadline of a read that waits now. None while requests run.
-    pub fn deadline(&self) -> Option<Instant> {
-        let state = self.lock();
+    pub fn deadline(&self, now: Instant) -> Option<Instant> {
+        let mut state = self.lock();
         if state.running > 0 {
             return None;
         }
         let stalled = self.timeouts.stalled;
         match state.waiting {
-            Waiting::ForRequest => state.since.checked_add(self.timeouts.idle?),
+            Waiting::ForRequest => state.since(now).checked_add(self.timeouts.idle?),
             Waiting::ForRestOfRequest => {
                 let earned = Duration::from_secs(state.bytes / MIN_BYTES_PER_SECOND);
                 let patience = stalled
                     .saturating_add(earned)
                     .min(LONGEST_ARRIVAL.max(stalled));
-                let by_pace = state.since.checked_add(patience);
+                let by_pace = state.since(now).checked_add(patience);
                 // Earlier bytes do not extend the deadline any more.
                 let by_silence = state.last.and_then(|last| last.checked_add(stalled));
                 by_pace.into_iter().chain(by_silence).min()
@@ -184,9 +192,14 @@ impl Activity {
 impl State {
     fn wait(&mut self, waiting: Waiting) {
         self.waiting = waiting;
-        self.since = Instant::now();
+        self.since = None;
         self.bytes = 0;
         self.last = None;
+    }
+
+    /// Since when it is so: from when somebody asks first.
+    fn since(&mut self, now: Instant) -> Instant {
+        *self.since.get_or_insert(now)
     }
 }
 
@@ -253,10 +266,11 @@ mod tests {
 
     /// Checks how long from now the deadline is, to within the second this test may take.
     fn check(activity: &Activity, expected: Duration) {
+        let now = Instant::now();
         let left = activity
-            .deadline()
+            .deadline(now)
             .unwrap()
-            .saturating_duration_since(Instant::now());
+            .saturating_duration_since(now);
         assert!(
             left <= expected && left + Duration::from_secs(1) > expected,
             "{left:?}"
@@ -286,7 +300,7 @@ mod tests {
         check(&activity, STALLED);
         // Ten seconds ago the same would have extended the deadline until now.
         let long_ago = Instant::now().checked_sub(STALLED + Duration::from_secs(5));
-        activity.lock().since = long_ago.unwrap();
+        activity.lock().since = long_ago;
         check(&activity, Duration::from_secs(5));
     }
 
@@ -298,10 +312,10 @@ mod tests {
             activity.received(megabytes << 20);
             check(&activity, STALLED);
             let state = || activity.lock();
-            state().since = Instant::now().checked_sub(LONGEST_ARRIVAL).unwrap();
+            state().since = Instant::now().checked_sub(LONGEST_ARRIVAL);
             state().last = Some(Instant::now());
-            let deadline = activity.deadline().unwrap();
-            assert!(deadline <= Instant::now(), "{megabytes}");
+            let now = Instant::now();
+            assert!(activity.deadline(now).unwrap() <= now, "{megabytes}");
         }
     }
 
@@ -330,7 +344,7 @@ mod tests {
             ("7-1".into(), "7-2".into())
         );
         drop(first);
-        assert_eq!(activity.deadline(), None);
+        assert_eq!(activity.deadline(Instant::now()), None);
         drop(second);
         check(&activity, IDLE);
     }
@@ -345,7 +359,7 @@ mod tests {
             },
         );
         activity.sent();
-        assert_eq!(activity.deadline(), None);
+        assert_eq!(activity.deadline(Instant::now()), None);
         activity.received(1);
         check(&activity, STALLED);
     }
