@@ -1,5 +1,5 @@
-//! Cursors, sessions and transactions: they are their owners' alone, and show them no more than their
-//! roles allow by now.
+//! Cursors, sessions and transactions: they are their owners' alone, and show them no more than
+//! their roles allow by now.
 
 use bson::spec::BinarySubtype;
 use bson::{Binary, Bson, Document, doc};
