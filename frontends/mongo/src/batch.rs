@@ -6,6 +6,7 @@ use bson::{Document, RawDocumentBuf, Timestamp};
 use tessera_core::deadline::{self, Interruption};
 use tessera_core::memory_budget::{Grant, Purpose};
 use tessera_mongo_language::error::{Code, Error, Result};
+use tessera_mongo_language::size::document_size;
 
 use crate::session::GUARANTEED_REPLY;
 use crate::snapshot::At;
@@ -158,7 +159,7 @@ impl Batch {
 
 /// A document's bytes.
 pub(crate) fn encode(document: &Document) -> Result<Vec<u8>> {
-    let encoded = document.to_vec();
+    let encoded = deadline::apart(document_size(document), || document.to_vec());
     encoded.map_err(|error| Error::new(Code::BAD_VALUE, error.to_string()))
 }
 

@@ -2,6 +2,7 @@
 
 use bson::{Bson, Document, RawBsonRef, RawDocument};
 use bytes::Bytes;
+use tessera_core::deadline;
 use tessera_core::definition::{Definition, IndexDefinition};
 use tessera_core::feed::record::ChangeKind;
 use tessera_core::feed::showing::{Seen, Shown};
@@ -15,6 +16,9 @@ use tessera_mongo_language::key_text;
 use crate::change_stream::{payload, shown};
 use crate::collection::{Collection, Collections};
 use crate::index::keys;
+
+/// A byte of a document is as much work for its indexes as so many bytes are to be read.
+const INDEXING_WORK: usize = 2;
 
 /// The model of documents.
 #[derive(Default)]
@@ -30,28 +34,9 @@ impl Model for MongoModel {
         item: &Item,
     ) -> Result<Vec<IndexEntry>> {
         let collection = self.collections.of(definition).map_err(rejected)?;
-        let document = decode(&item.body)?;
-        let mut entries = Vec::with_capacity(indexes.len());
-        for index in indexes {
-            // An index that a failed build left in the schema alone is none.
-            let Some(spec) = collection.core_index(&index.name) else {
-                continue;
-            };
-            let found = keys::of(spec, &document).map_err(rejected)?;
-            let entry = |value, covered| IndexEntry {
-                index: index.id,
-                value,
-                covered,
-            };
-            for (value, covered) in found.entries {
-                entries.push(entry(value, covered));
-            }
-            for position in found.multikey {
-                let marker = keys::marker(position, &item.locator.row_key);
-                entries.push(entry(marker, Bytes::new()));
-            }
-        }
-        Ok(entries)
+        deadline::apart(item.body.len() * INDEXING_WORK, || {
+            entries(&collection, indexes, item)
+        })
     }
 
     fn without_index(&self, schema: &Bytes, index: &str) -> Result<Bytes> {
@@ -137,6 +122,36 @@ impl Model for MongoModel {
         let sequence = item.version;
         collection.locate(&id, body, sequence).map_err(rejected)
     }
+}
+
+/// What the indexes of a collection hold of a document.
+fn entries(
+    collection: &Collection,
+    indexes: &[IndexDefinition],
+    item: &Item,
+) -> Result<Vec<IndexEntry>> {
+    let document = decode(&item.body)?;
+    let mut entries = Vec::with_capacity(indexes.len());
+    for index in indexes {
+        // An index that a failed build left in the schema alone is none.
+        let Some(spec) = collection.core_index(&index.name) else {
+            continue;
+        };
+        let found = keys::of(spec, &document).map_err(rejected)?;
+        let entry = |value, covered| IndexEntry {
+            index: index.id,
+            value,
+            covered,
+        };
+        for (value, covered) in found.entries {
+            entries.push(entry(value, covered));
+        }
+        for position in found.multikey {
+            let marker = keys::marker(position, &item.locator.row_key);
+            entries.push(entry(marker, Bytes::new()));
+        }
+    }
+    Ok(entries)
 }
 
 /// Tells the scalars of a document, whose own path is `path`. No shard key reaches into arrays.

@@ -154,6 +154,12 @@ impl<'a> Scope<'a> {
             }
             Expression::Function(function, arguments) => {
                 let values = self.all(arguments)?;
+                let bytes = values
+                    .iter()
+                    .flatten()
+                    .map(|value| value.len())
+                    .sum::<usize>();
+                deadline::step(bytes / BYTES_IN_STEP)?;
                 Ok(function.evaluate(&values, self.clock)?.map(Cow::Owned))
             }
             Expression::FromJson(text, data_type) => {
@@ -177,7 +183,10 @@ impl<'a> Scope<'a> {
                 None => Ok(None),
             },
             Expression::Cast(inner, from, to) => match self.evaluate(inner)? {
-                Some(value) => Ok(cast(*from, *to, value)?.map(Cow::Owned)),
+                Some(value) => {
+                    deadline::step(value.len() / BYTES_IN_STEP)?;
+                    Ok(cast(*from, *to, value)?.map(Cow::Owned))
+                }
                 None => Ok(None),
             },
             Expression::Token(components) => self.token(components),

@@ -1,6 +1,7 @@
 //! `to_json` and `from_json`, and the values in the text of INSERT JSON.
 
 use std::borrow::Cow;
+use std::collections::HashMap;
 
 use tessera_core::deadline;
 
@@ -30,7 +31,10 @@ fn json_of(call: &Call<'_>) -> Result<Option<Vec<u8>>> {
     };
     let text = match value {
         None => "null".to_owned(),
-        Some(value) => to_json(data_type, value)?,
+        Some(value) => {
+            deadline::step(value.len() / BYTES_IN_STEP)?;
+            to_json(data_type, value)?
+        }
     };
     Ok(Some(text.into_bytes()))
 }
@@ -171,16 +175,22 @@ fn map_value(key: &DataType, value_type: &DataType, json: &Json) -> Result<Vec<u
     let Json::Object(entries) = &*unpacked else {
         return expected("a map", json);
     };
-    let mut pairs: Vec<(Vec<u8>, Vec<u8>)> = Vec::with_capacity(entries.len());
-    for (name, json) in entries {
+    let mut pairs = Vec::with_capacity(entries.len());
+    // Of values with the same key the last one counts.
+    let mut places = HashMap::with_capacity(entries.len());
+    for (place, (name, json)) in entries.iter().enumerate() {
         let key_bytes = value(key, &Json::String(name.clone()))?;
         let (Some(key_bytes), Some(bytes)) = (key_bytes, value(value_type, json)?) else {
             return refuse("Invalid null value in map");
         };
-        pairs.retain(|(other, _)| *other != key_bytes);
+        places.insert(key_bytes.clone(), place);
         pairs.push((key_bytes, bytes));
     }
-    pairs.sort_by(|(left, _), (right, _)| compare(key, left, right));
+    let mut place = 0..;
+    pairs.retain(|(key, _)| places.get(key).copied() == place.next());
+    deadline::sort_by(&mut pairs, |(left, _), (right, _)| {
+        compare(key, left, right)
+    })?;
     Ok(serialize_map(&pairs))
 }
 

@@ -1,7 +1,12 @@
 //! Values made of values: how lists, sets, maps, tuples and vectors are put together and apart.
 
+use tessera_core::deadline;
+
 use super::{DataType, vint};
 use crate::error::{CqlError, Result};
+
+/// How many elements are found in a step.
+const ELEMENTS_IN_STEP: usize = 16;
 
 /// Appends one element: its length and its bytes, or null.
 pub(crate) fn put_element(out: &mut Vec<u8>, element: Option<&[u8]>) {
@@ -67,6 +72,7 @@ pub(crate) fn list_elements<'a>(bytes: &'a [u8], what: &str) -> Result<Vec<&'a [
     let mut input = bytes;
     let short = || CqlError::invalid(format!("Not enough bytes to read a {what}"));
     let count = take_count(&mut input, 4).ok_or_else(short)?;
+    deadline::note(count / ELEMENTS_IN_STEP);
     let mut elements = Vec::with_capacity(count);
     for _ in 0..count {
         elements.push(
@@ -84,6 +90,7 @@ pub(crate) fn map_entries(bytes: &[u8]) -> Result<Vec<(&[u8], &[u8])>> {
     let mut input = bytes;
     let short = || CqlError::invalid("Not enough bytes to read a map");
     let count = take_count(&mut input, 8).ok_or_else(short)?;
+    deadline::note(count / ELEMENTS_IN_STEP);
     let mut entries = Vec::with_capacity(count);
     for _ in 0..count {
         let key = take_element(&mut input)

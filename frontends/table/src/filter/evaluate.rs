@@ -7,6 +7,8 @@
 //! with Int32, Int64 and Double alike. `3L` meets Int64 only and `3.0` Double only, so an Int32
 //! is never equal to `3L`.
 
+use tessera_core::deadline;
+
 use super::expression::{Comparator, Expression};
 use crate::entity::Value;
 
@@ -16,8 +18,12 @@ pub(crate) trait Properties {
     fn get(&self, name: &str) -> Option<Value<'_>>;
 }
 
+/// Steps to evaluate a part of an expression: its property is looked for among all others.
+const STEPS: usize = 8;
+
 /// Whether the properties meet the expression.
 pub(crate) fn matches(expression: &Expression, properties: &impl Properties) -> bool {
+    deadline::note(STEPS);
     match expression {
         Expression::Constant(constant) => *constant,
         Expression::Property(name) => properties.get(name) == Some(Value::Boolean(true)),
