@@ -159,6 +159,17 @@ fn others() -> Vec<Document> {
         doc! { "distinct": "deep", "key": path.clone() },
         project("deep", format!("${path}")),
     ];
+    let within = doc! { "a": { "$elemMatch": { "0": -5 } } };
+    all.push(find("nested", doc! { "$or": vec![within; 300] }));
+    let patterns: Vec<Bson> = (0..20_000).map(pattern).collect();
+    all.push(find("text", doc! { "s": { "$in": patterns } }));
+    let bound: Document = (0..100_000)
+        .map(|n| (format!("v{n}"), Bson::Int32(n)))
+        .collect();
+    all.push(project(
+        "one",
+        doc! { "$let": { "vars": bound, "in": vec!["$$v0"; 100_000] } },
+    ));
     for function in ["$addToSet", "$push", "$max", "$sum", "$stdDevPop", "$lastN"] {
         let argument = match function {
             "$lastN" => Bson::Document(doc! { "input": "$y", "n": 500 }),
@@ -174,6 +185,13 @@ fn others() -> Vec<Document> {
     all
 }
 
+fn pattern(number: i32) -> Bson {
+    Bson::RegularExpression(bson::Regex {
+        pattern: format!("{number}[a-y]+z").try_into().unwrap(),
+        options: "".try_into().unwrap(),
+    })
+}
+
 async fn filled() -> (Service, Client) {
     let service = Service::plain().await;
     let mut client = service.connect();
@@ -187,6 +205,7 @@ async fn filled() -> (Service, Client) {
     for (collection, documents) in [
         ("one", vec![doc! { "_id": 1 }]),
         ("text", vec![doc! { "_id": 1, "s": "a".repeat(300_000) }]),
+        ("nested", vec![doc! { "_id": 1, "a": [1, ints.clone()] }]),
         ("ints", vec![doc! { "_id": 1, "a": ints }]),
         ("deep", vec![doc! { "_id": 1, "a": deep }]),
         ("many", many),
@@ -249,6 +268,73 @@ async fn searches_in_texts_leave_room_for_others() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn filters_updates_and_windows_leave_room_for_others() {
     beside_others(others()).await;
+}
+
+/// Something in so many documents or arrays.
+fn nested_in(depth: usize, value: &str, in_documents: bool) -> Bson {
+    (0..depth).fold(Bson::from(value), |inner, _| match in_documents {
+        true => Bson::Document(doc! { "a": inner }),
+        false => Bson::Array(vec![inner]),
+    })
+}
+
+/// Stages of which each puts what the one before made into more documents or arrays.
+fn nesting() -> Vec<Document> {
+    let arrays = nested_in(90, "$a", false);
+    let push = doc! { "$push": nested_in(90, "$a", false) };
+    let facet = vec![doc! { "$match": {} }];
+    let again = vec![doc! { "$set": { "a": nested_in(80, "$$v", false) } }];
+    vec![
+        doc! { "$set": { "a": arrays.clone() } },
+        doc! { "$set": { "a": nested_in(90, "$a", true) } },
+        doc! { "$project": { "a": arrays } },
+        doc! { "$project": { "a.b.c.d": "$$ROOT" } },
+        doc! { "$replaceRoot": { "newRoot": nested_in(90, "$$ROOT", true) } },
+        doc! { "$replaceWith": { "b": nested_in(90, "$$ROOT", true) } },
+        doc! { "$group": { "_id": nested_in(90, "$_id", false) } },
+        doc! { "$group": { "_id": nested_in(90, "$_id", true) } },
+        doc! { "$group": { "_id": 1, "a": push.clone() } },
+        doc! { "$group": { "_id": 1, "a": { "$addToSet": "$$ROOT" } } },
+        doc! { "$setWindowFields": { "output": { "a": push } } },
+        doc! { "$bucketAuto": { "groupBy": nested_in(90, "$_id", false), "buckets": 1 } },
+        doc! { "$facet": { "a": facet } },
+        doc! { "$lookup": { "from": "one", "let": { "v": "$a" }, "pipeline": again, "as": "a" } },
+        doc! { "$set": { "a": { "$arrayToObject": [[{ "k": "x", "v": "$$ROOT" }]] } } },
+    ]
+}
+
+/// Once a pipeline of a hundred kilobytes ended the server: its stack was used up.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn pipelines_cannot_nest_without_end() {
+    let (service, _) = filled().await;
+    for stage in nesting() {
+        let mut client = service.connect();
+        for last in [
+            doc! { "$count": "n" },
+            doc! { "$match": { "$expr": { "$eq": ["$a", "$a"] } } },
+            doc! { "$sort": { "a": 1 } },
+        ] {
+            let mut stages = vec![stage.clone(); 900];
+            stages.push(last);
+            let command = doc! { "aggregate": "one", "pipeline": stages, "cursor": {} };
+            let reply = client.run("test", command).await;
+            let code = reply.get_i32("code").unwrap_or(0);
+            // Some are refused for the memory that they take.
+            assert!(
+                [15, 146, 292, 40237, 4_031_700].contains(&code),
+                "{code}: {stage}"
+            );
+        }
+        if stage.contains_key("$set") || stage.contains_key("$project") {
+            let update = doc! { "q": { "_id": 1 }, "u": vec![stage.clone(); 900] };
+            let reply = client
+                .run("test", doc! { "update": "one", "updates": [update] })
+                .await;
+            let errors = reply.get_array("writeErrors").unwrap();
+            let first = errors.first().and_then(Bson::as_document).unwrap();
+            assert_eq!(first.get_i32("code").unwrap(), 15, "{stage}");
+        }
+    }
 }
 
 /// A command that goes on for hours.

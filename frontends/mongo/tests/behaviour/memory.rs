@@ -136,6 +136,61 @@ async fn values_that_grow_are_refused_and_given_back() {
     }
 }
 
+/// Filters with more patterns than there is memory for, compiled.
+fn patterns() -> Vec<Document> {
+    let pattern = |n: i32| {
+        Bson::RegularExpression(bson::Regex {
+            pattern: format!("{n}").try_into().unwrap(),
+            options: "".try_into().unwrap(),
+        })
+    };
+    let all: Vec<Bson> = (0..5_000).map(pattern).collect();
+    let fields: Vec<Document> = all.iter().map(|one| doc! { "s": one }).collect();
+    let not: Vec<Document> = all
+        .iter()
+        .map(|one| doc! { "s": { "$not": one } })
+        .collect();
+    let named: Document = (0..5_000)
+        .map(|n| (format!("p{n}"), Bson::Document(doc! {})))
+        .collect();
+    vec![
+        doc! { "s": { "$in": all.clone() } },
+        doc! { "s": { "$nin": all.clone() } },
+        doc! { "s": { "$all": all } },
+        doc! { "$or": fields.clone() },
+        doc! { "$nor": fields.clone() },
+        doc! { "$and": fields.clone() },
+        doc! { "a": { "$elemMatch": { "$or": fields } } },
+        doc! { "$or": not },
+        doc! { "$jsonSchema": { "patternProperties": named } },
+    ]
+}
+
+#[tokio::test]
+async fn patterns_and_paths_are_counted_and_given_back() {
+    let service = small(MongoConfig::default()).await;
+    let mut client = service.connect();
+    let document = doc! { "_id": 1, "s": "x", "a": vec![1; 300_000] };
+    let insert = doc! { "insert": "k", "documents": [document] };
+    client.must("d", insert).await;
+    let mut commands = Vec::new();
+    for filter in patterns() {
+        commands.push(doc! { "find": "k", "filter": filter.clone() });
+        commands.push(doc! { "delete": "k", "deletes": [{ "q": filter, "limit": 1 }] });
+    }
+    for operator in ["$inc", "$set", "$mul", "$max"] {
+        let update = doc! { "q": { "_id": 1 }, "u": { operator: { "a.$[]": 2 } } };
+        commands.push(doc! { "update": "k", "updates": [update] });
+    }
+    for command in commands {
+        let reply = client.run("d", command.clone()).await;
+        let shown: String = command.to_string().chars().take(120).collect();
+        assert_eq!(first_code(&reply), 146, "{reply}: {shown}");
+        assert!(service.store.memory().peak() <= BUDGET, "{shown}");
+        comes_back(&service).await;
+    }
+}
+
 fn window(operator: &str, documents: [i32; 2]) -> Document {
     doc! { "$setWindowFields": { "sortBy": { "_id": 1 }, "output": { "p": {
         operator: "$y", "window": { "documents": documents.to_vec() },
