@@ -159,6 +159,7 @@ impl Store {
                 (feed.is_kept, feed.retention_ms) = (false, None);
                 inherited.add_to(feed);
                 wish.add_to(feed);
+                registry::note_retention(transaction, feed).await?;
                 Ok(draft)
             })
         })
@@ -227,6 +228,7 @@ impl Store {
                 let feed = feed.get_or_insert_with(|| FeedDefinition::new(number));
                 inherited.add_to(feed);
                 wish.add_to(feed);
+                registry::note_retention(transaction, feed).await?;
                 Ok(draft)
             })
         });

@@ -64,6 +64,19 @@ pub(super) fn note(
     entry.save(transaction, feed.number)
 }
 
+/// Notes for how long a feed that there is is kept from now on, which alone is no event.
+pub(super) async fn note_retention(
+    transaction: &mut Transaction,
+    feed: &FeedDefinition,
+) -> Result<()> {
+    let known = entry(transaction, feed.number).await?;
+    if let Some(mut known) = known.filter(|known| known.retention_ms != feed.retention_ms) {
+        known.retention_ms = feed.retention_ms;
+        known.save(transaction, feed.number)?;
+    }
+    Ok(())
+}
+
 /// The record of one feed.
 pub(crate) async fn entry(transaction: &Transaction, feed: FeedId) -> Result<Option<FeedEntry>> {
     let stored = transaction.get(&entry_key(feed)).await?;

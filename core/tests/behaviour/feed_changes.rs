@@ -12,6 +12,7 @@ use tessera_core::feed::changes::{
 };
 use tessera_core::feed::changes_token::ChangesToken;
 use tessera_core::feed::control::Event;
+use tessera_core::feed::policy::{FeedScope, FeedWish};
 use tessera_core::name::ContainerName;
 use tessera_core::rebuild::NewPlacement;
 use tessera_core::{Error, Result, Store};
@@ -270,8 +271,8 @@ async fn readers_begin_at_a_time() {
 async fn a_container_that_always_had_a_feed_is_known_from_before_its_time() {
     let clock = Clock::manual(1_000_000);
     let store = open_store_at(clock.clone()).await;
-    let database = tessera_core::feed::policy::FeedScope::Api("test".into());
-    store.follow(&database, &Default::default()).await.unwrap();
+    let database = FeedScope::Api("test".into());
+    store.follow(&database, &FeedWish::default()).await.unwrap();
     let name = create(&store, "c", 1).await;
     insert(&store, &name, item(1, "one")).await.unwrap();
     let token = begin(&store, &name, AllVersions, At(5)).await;
@@ -530,4 +531,32 @@ async fn monitors_see_who_follows_and_how_far_behind() {
     let status = store.feed_status(followed.feed).await.unwrap().unwrap();
     assert_eq!(status.consumers.len(), 0);
     assert!(!store.settled_status().await.unwrap().is_behind);
+}
+
+#[tokio::test]
+async fn a_feed_is_kept_for_as_long_as_was_said_last() {
+    let store = open_store().await;
+    let name = create(&store, "c", 1).await;
+    let followed = follow(&store, &name).await;
+    let day = 86_400_000;
+    let wish = |retention_ms| FeedWish {
+        retention_ms,
+        is_kept: true,
+        ..FeedWish::default()
+    };
+    let retention = async || {
+        let status = store.feed_status(followed.feed).await.unwrap().unwrap();
+        (status.is_kept, status.retention_ms)
+    };
+    assert_eq!(retention().await, (false, day));
+    store
+        .configure_feed(&name, wish(Some(7 * day)))
+        .await
+        .unwrap();
+    assert_eq!(retention().await, (true, 7 * day));
+    let scope = FeedScope::Container(name.clone());
+    store.follow(&scope, &wish(Some(2 * day))).await.unwrap();
+    assert_eq!(retention().await, (true, 2 * day));
+    store.configure_feed(&name, wish(None)).await.unwrap();
+    assert_eq!(retention().await, (true, day));
 }

@@ -134,3 +134,102 @@ fn member(column: &Column, value: Option<Cow<'_, [u8]>>) -> Result<String> {
 fn damaged() -> Error {
     Error::Corrupt("a row cannot be read".into())
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use tessera_core::feed::changes::{ChangesMode, ChangesStart, PageBounds, Told, WHOLE};
+    use tessera_core::name::ContainerName;
+
+    use super::*;
+    use crate::API;
+    use crate::execute::tests::with;
+
+    const BOUNDS: PageBounds = PageBounds {
+        max_changes: 1_000,
+        max_bytes: 1 << 20,
+    };
+
+    #[tokio::test]
+    async fn what_changes_show_is_what_readers_find() {
+        let tester = with(&[
+            "CREATE TABLE t (p text, \"C\" int, s text STATIC, v text, tags set<text>, \
+             PRIMARY KEY (p, \"C\"))",
+        ])
+        .await;
+        let store = &tester.service.store;
+        let name = ContainerName::new(API, "k", "t");
+        let (mode, start) = (ChangesMode::AllVersions, ChangesStart::Now);
+        let begun = store.begin_changes(&name, mode, start, WHOLE).await;
+        let mut token = begun.unwrap();
+        let mut found: BTreeMap<String, String> = BTreeMap::new();
+        let one = r#"{"p": "a", "\"C\"": 1} {"p": "a", "\"C\"": 1, "tags": null, "v": "x\n\"y"}"#;
+        let shared = r#"{"p": "a"} {"p": "a", "s": "for all"}"#;
+        let two = r#"{"p": "a", "\"C\"": 2} {"p": "a", "\"C\"": 2, "tags": ["t"], "v": null}"#;
+        let other = r#"{"p": "b", "\"C\"": 1} {"p": "b", "\"C\"": 1, "tags": null, "v": null}"#;
+        for (statement, expected) in [
+            (
+                "INSERT INTO t (p, \"C\", v) VALUES ('a', 1, 'x\n\"y')",
+                vec![one],
+            ),
+            (
+                "UPDATE t SET s = 'for all' WHERE p = 'a'",
+                vec![one, shared],
+            ),
+            (
+                "UPDATE t SET tags = {'t'} WHERE p = 'a' AND \"C\" = 2",
+                vec![one, two, shared],
+            ),
+            (
+                "INSERT INTO t (p, \"C\") VALUES ('b', 1)",
+                vec![one, two, shared, other],
+            ),
+            (
+                "DELETE FROM t WHERE p = 'a' AND \"C\" = 1",
+                vec![two, shared, other],
+            ),
+            // Nothing of it is left, though it was no delete.
+            (
+                "UPDATE t SET tags = null WHERE p = 'a' AND \"C\" = 2",
+                vec![shared, other],
+            ),
+            ("UPDATE t SET s = null WHERE p = 'a'", vec![other]),
+            (
+                "UPDATE t SET tags = {'t'} WHERE p = 'a' AND \"C\" = 2",
+                vec![two, other],
+            ),
+            ("DELETE FROM t WHERE p = 'a' AND \"C\" > 1", vec![other]),
+            (
+                "UPDATE t SET s = 'for all' WHERE p = 'a'",
+                vec![shared, other],
+            ),
+            ("DELETE FROM t WHERE p = 'a'", vec![other]),
+        ] {
+            tester.ok(&[statement]).await;
+            let page = store.read_changes(&token, BOUNDS).await.unwrap();
+            for change in &page.changes {
+                let Told::Version(record) = &change.told else {
+                    continue;
+                };
+                let shown = store.show_change(&change.term, &Seen::change(record));
+                if let Some(shown) = shown.unwrap() {
+                    match shown.item {
+                        Some(item) => found.insert(shown.key, item),
+                        None => found.remove(&shown.key),
+                    };
+                }
+            }
+            token = page.token;
+            let lines: Vec<String> = found
+                .iter()
+                .map(|(key, it)| format!("{key} {it}"))
+                .collect();
+            let mut expected = expected;
+            expected.sort_unstable();
+            let mut lines: Vec<&str> = lines.iter().map(String::as_str).collect();
+            lines.sort_unstable();
+            assert_eq!(lines, expected, "{statement}");
+        }
+    }
+}

@@ -47,3 +47,61 @@ fn written(document: &RawDocument) -> Result<String> {
     write_document(document, &mut out).map_err(|_| damaged())?;
     Ok(out)
 }
+
+#[cfg(test)]
+mod tests {
+    use bson::doc;
+    use tessera_core::feed::record::ChangeKind;
+    use tessera_core::locator::Locator;
+
+    use super::*;
+    use crate::batch::encode;
+
+    #[test]
+    fn documents_are_shown_with_what_names_them() {
+        let schema = Collection::new(doc! {}).unwrap().encode().unwrap();
+        let locator = Locator::row(0, "", "");
+        let body = Bytes::from(encode(&doc! { "_id": 5_i64, "a": { "b": [1.0] } }).unwrap());
+        let payload = Payload {
+            key: doc! { "_id": 5_i64 },
+            description: Some(doc! { "updatedFields": { "a": 1 } }),
+        };
+        let payload = payload.encode().unwrap();
+        let seen = Seen {
+            kind: ChangeKind::Insert,
+            locator: &locator,
+            version: 1,
+            wall_ms: 1,
+            payload: None,
+            before: None,
+            after: Some(&body),
+        };
+        let key = r#"{"_id":{"$numberLong":"5"}}"#;
+        let item = r#"{"_id":{"$numberLong":"5"},"a":{"b":[1.0]}}"#;
+        let inserted = show(&schema, &seen).unwrap();
+        assert_eq!(
+            (inserted.key.as_str(), inserted.item.as_deref()),
+            (key, Some(item))
+        );
+        let update = Seen {
+            kind: ChangeKind::Update,
+            payload: Some(&payload),
+            before: Some(&body),
+            after: None,
+            ..seen
+        };
+        let updated = show(&schema, &update).unwrap();
+        assert_eq!((updated.key.as_str(), updated.item), (key, None));
+        assert_eq!(updated.before.as_deref(), Some(item));
+        assert_eq!(
+            updated.update.as_deref(),
+            Some(r#"{"updatedFields":{"a":1}}"#)
+        );
+        let damaged = Bytes::from_static(b"\x05\0\0\0\x01");
+        let damaged = Seen {
+            after: Some(&damaged),
+            ..seen
+        };
+        assert!(show(&schema, &damaged).is_err());
+    }
+}
