@@ -8,6 +8,8 @@ mod cluster;
 mod copying;
 #[path = "postgres/failover.rs"]
 mod failover;
+#[path = "postgres/feed_failover.rs"]
+mod feed_failover;
 #[path = "postgres/guards.rs"]
 mod guards;
 #[path = "postgres/housekeeping.rs"]

@@ -12,7 +12,7 @@ use super::position::Position;
 use super::record::ChangeRecord;
 use super::segments::{Segment, SegmentTable, Term};
 use super::stamp::Stamp;
-use super::{keys, registry};
+use super::{keys, registry, time};
 use crate::engine::{Scan, Settled};
 use crate::error::{Error, Result};
 use crate::store::Store;
@@ -120,10 +120,11 @@ impl Store {
             read_one(&mut transaction, feed, &request, through, &mut found).await?;
         }
         let is_pending = settled.through < settled.newest;
+        let reached = reached(&transaction, through).await?;
         let bill = std::mem::take(&mut transaction.bill);
         drop(transaction);
         self.note_follower(feed).await?;
-        Ok(found.into_page(&request, through, is_pending, bill.settle()))
+        Ok(found.into_page(&request, reached, is_pending, bill.settle()))
     }
 }
 
@@ -131,11 +132,11 @@ impl Found {
     fn into_page(
         mut self,
         request: &FeedRequest,
-        through: Stamp,
+        reached: Stamp,
         is_pending: bool,
         meter: Meter,
     ) -> FeedPage {
-        let mut position = Position::at(through).max(request.after);
+        let mut position = Position::at(reached).max(request.after);
         let mut has_more = false;
         if let Some(cut) = self.cut {
             self.items.retain(|item| item.position.stamp <= cut);
@@ -162,6 +163,18 @@ impl Found {
     fn cut_at(&mut self, stamp: Stamp) {
         self.cut = Some(self.cut.map_or(stamp, |cut| cut.min(stamp)));
     }
+}
+
+/// Up to where whoever has read everything to a stamp is told to have come.
+///
+/// A server that takes over for a lost one knows of its commits only by their entries. So where
+/// that happens a position is that of an entry: of the last mark, if of nothing that was read.
+async fn reached(transaction: &Transaction, through: Stamp) -> Result<Stamp> {
+    if !transaction.store.engine().capabilities().shared {
+        return Ok(through);
+    }
+    let mark = time::last_mark(transaction, through).await?;
+    Ok(mark.map_or(Stamp::START, |mark| mark.stamp))
 }
 
 /// The position, if all that follows it is there.

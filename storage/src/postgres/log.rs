@@ -12,6 +12,8 @@
 //!
 //! **Epochs.** Numbers start again where a discarded history has gone on, so the timeline and the
 //! identity of the database have an epoch each. Both cannot change under a connection that writes.
+//! An epoch ends with its last entry that is here: numbers behind it may be of commits that a
+//! standby never got, or of others that came since, so what stands there proves nothing.
 
 use std::fmt::Write;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -50,7 +52,8 @@ const IDENTITY: &str = "(SELECT system_identifier FROM pg_control_system()) || '
     || 'tessera_epoch'::regclass::oid || '/'
     || substr(pg_walfile_name(pg_current_wal_insert_lsn()), 1, 8)";
 
-const NEXT_VERSION: &str = "pg_snapshot_xmax(pg_current_snapshot())::text::bigint";
+/// The part of the table that entries of this moment go to.
+const PERIOD: &str = "floor(extract(epoch FROM now()) / 21600)::int";
 
 /// The arithmetic keeps numbers apart that have only their lower half, from 2^31 before the next
 /// number to 2^31 behind it. The snapshot of the statement is older than what it sees of sessions.
@@ -134,11 +137,13 @@ pub(super) async fn epoch(client: &Client) -> Result<i64, Error> {
 async fn begin_epoch(client: &Client) -> Result<(), Error> {
     let now = SystemTime::now().duration_since(UNIX_EPOCH);
     let least = now.unwrap_or_default().as_millis();
+    let recent = last_version(&format!("AND period >= {PERIOD} - 1"));
+    let any = last_version("");
     client
         .batch_execute(&format!(
             "BEGIN;
             LOCK TABLE tessera_epoch IN SHARE ROW EXCLUSIVE MODE;
-            UPDATE tessera_epoch SET ended = {NEXT_VERSION} - 1
+            UPDATE tessera_epoch e SET ended = coalesce(({recent}), ({any}), 0)
                 WHERE ended IS NULL AND identity <> {IDENTITY};
             INSERT INTO tessera_epoch
                 SELECT greatest({least}, (SELECT max(epoch) + 1 FROM tessera_epoch)), {IDENTITY}
@@ -146,6 +151,16 @@ async fn begin_epoch(client: &Client) -> Result<(), Error> {
             COMMIT"
         ))
         .await
+}
+
+/// The query for the last version in epoch `e` of entries for which this holds as well.
+fn last_version(condition: &str) -> String {
+    format!(
+        "SELECT ('x' || encode(substr(key, length(key) - 15, 8), 'hex'))::bit(64)::bigint
+            FROM tessera_log
+            WHERE substr(key, length(key) - 23, 8) = int8send(e.epoch) {condition}
+            ORDER BY 1 DESC LIMIT 1"
+    )
 }
 
 /// Begins another epoch behind these, which are those of a copy's source. Connections that are open

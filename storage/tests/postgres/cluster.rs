@@ -5,6 +5,7 @@ use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock};
+use std::time::{Duration, Instant};
 
 use tessera_core::engine::Engine;
 use tessera_storage::{Address, PostgresEngine};
@@ -95,12 +96,47 @@ impl Cluster {
 
     /// Runs a statement as the superuser.
     pub(crate) async fn run(&self, statement: &str) {
-        let url = self.url_of_database("postgres");
-        let (client, connection) = tokio_postgres::connect(&url, tokio_postgres::NoTls)
+        run_at(&self.url_of_database("postgres"), statement).await;
+    }
+
+    /// Uses up numbers of transactions on the primary (0) or a promoted standby (1 or 2).
+    pub(crate) async fn use_up_numbers(&self, server: usize) {
+        for _ in 0..20 {
+            run_at(&self.url_of(server), "SELECT pg_current_xact_id()").await;
+        }
+    }
+
+    /// The address of the first database on the primary (0) or a standby (1 or 2), unencrypted.
+    fn url_of(&self, server: usize) -> String {
+        let (credentials, hosts) = self.url.split_once('@').unwrap();
+        let host = hosts.split('/').next().unwrap().split(',').nth(server);
+        format!("{credentials}@{}/postgres?sslmode=disable", host.unwrap())
+    }
+
+    /// Lets commits wait for no standby, and the standbys hear of none any more.
+    pub(crate) async fn detach_standbys(&self) {
+        for (server, setting) in [
+            (0, "synchronous_standby_names"),
+            (1, "primary_conninfo"),
+            (2, "primary_conninfo"),
+        ] {
+            let url = self.url_of(server);
+            run_at(&url, &format!("ALTER SYSTEM SET {setting} = ''")).await;
+            run_at(&url, "SELECT pg_reload_conf()").await;
+        }
+        let deadline = Instant::now() + Duration::from_secs(20);
+        let connected = "SELECT count(*) FROM pg_stat_replication";
+        let client = connect(&self.url_of(0)).await;
+        while client
+            .query_one(connected, &[])
             .await
-            .unwrap();
-        tokio::spawn(connection);
-        client.batch_execute(statement).await.unwrap();
+            .unwrap()
+            .get::<_, i64>(0)
+            > 0
+        {
+            assert!(Instant::now() < deadline, "the standbys stay");
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
     }
 
     async fn make(&self, schema: &str) {
@@ -118,4 +154,16 @@ impl Cluster {
         let engine = tokio::task::block_in_place(|| runtime.block_on(connect));
         Arc::new(engine.unwrap())
     }
+}
+
+async fn connect(url: &str) -> tokio_postgres::Client {
+    let (client, connection) = tokio_postgres::connect(url, tokio_postgres::NoTls)
+        .await
+        .unwrap();
+    tokio::spawn(connection);
+    client
+}
+
+async fn run_at(url: &str, statement: &str) {
+    connect(url).await.batch_execute(statement).await.unwrap();
 }
