@@ -34,6 +34,23 @@ pub(super) const SUITES: &[Suite] = &[
         ledger: Some("mongo-specifications.toml"),
     },
     Suite {
+        name: "specifications-replica-set",
+        sign: "source/unified-test-format",
+        origin: "mongodb/specifications",
+        front_end: "mongo",
+        options: &[
+            "--memory",
+            "--enable-test-commands",
+            "--mongo-replica-set",
+            "walk",
+        ],
+        target: |address| format!("mongodb://{address}"),
+        steps: specifications,
+        area: |case| case.split('/').next().unwrap_or_default().to_owned(),
+        table: None,
+        ledger: Some("mongo-specifications-replica-set.toml"),
+    },
+    Suite {
         name: "cqlpy",
         sign: "test/cqlpy",
         origin: "scylladb/scylladb",

@@ -1,5 +1,5 @@
-//! `failCommand`: makes commands fail, for the tests of drivers. Available only with
-//! `enable-test-commands`.
+//! `failCommand` makes commands fail and `failGetMoreAfterCursorCheckout` every `getMore`, for the
+//! tests of drivers. Available only with `enable-test-commands`.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -10,9 +10,15 @@ use tessera_mongo_language::error::{Code, bad_value, type_mismatch};
 
 use crate::failure::{Failure, Result};
 
-/// The fail point there is, when it is on.
+/// The fail points there are.
 #[derive(Debug, Default)]
 pub(crate) struct FailPoints {
+    command: FailPoint,
+    get_more: FailPoint,
+}
+
+#[derive(Debug, Default)]
+struct FailPoint {
     /// So that requests need no lock as long as it is off.
     is_on: AtomicBool,
     state: Mutex<State>,
@@ -57,26 +63,33 @@ pub(crate) struct Effect {
 }
 
 impl FailPoints {
-    /// Sets the fail point; answers how often it was met before.
+    /// Sets a fail point; answers how often it was met before.
     pub(crate) fn configure(
         &self,
         name: &str,
         mode: &Bson,
         data: Option<&Document>,
     ) -> Result<i64> {
-        if name != "failCommand" {
-            let message = format!("{name} is not a fail point here; failCommand is");
-            return Err(bad_value(message).into());
-        }
-        let point = match parse_mode(mode)? {
+        let (point, is_get_more) = match name {
+            "failCommand" => (&self.command, false),
+            "failGetMoreAfterCursorCheckout" => (&self.get_more, true),
+            _ => {
+                let message = format!(
+                    "{name} is not a fail point here; failCommand and \
+                     failGetMoreAfterCursorCheckout are"
+                );
+                return Err(bad_value(message).into());
+            }
+        };
+        let mut set = match parse_mode(mode)? {
             None => None,
             Some(mode) => Some(FailCommand::parse(mode, data)?),
         };
-        let mut state = self.lock();
-        self.is_on.store(point.is_some(), Ordering::Release);
-        let entered = std::mem::take(&mut state.entered);
-        state.point = point;
-        Ok(entered)
+        if let (Some(set), true) = (&mut set, is_get_more) {
+            set.check_code_only(name)?;
+            set.commands = vec!["getMore".to_owned()];
+        }
+        Ok(point.set(set))
     }
 
     /// What happens to this command, if anything.
@@ -86,6 +99,26 @@ impl FailPoints {
         application: Option<&str>,
         namespace: &str,
     ) -> Option<Effect> {
+        self.command.meet(command, application, namespace)
+    }
+
+    /// The code with which a `getMore` that has found its cursor fails, if it is to.
+    pub(crate) fn meet_cursor(&self, application: Option<&str>, namespace: &str) -> Option<Code> {
+        let effect = self.get_more.meet("getMore", application, namespace);
+        effect.and_then(|effect| effect.code)
+    }
+}
+
+impl FailPoint {
+    /// Answers how often the one before was met.
+    fn set(&self, point: Option<FailCommand>) -> i64 {
+        let mut state = self.lock();
+        self.is_on.store(point.is_some(), Ordering::Release);
+        state.point = point;
+        std::mem::take(&mut state.entered)
+    }
+
+    fn meet(&self, command: &str, application: Option<&str>, namespace: &str) -> Option<Effect> {
         if !self.is_on.load(Ordering::Acquire) {
             return None;
         }
@@ -203,6 +236,20 @@ impl FailCommand {
             },
         })
     }
+
+    /// Refuses what does not end in a failure with a code.
+    fn check_code_only(&self, name: &str) -> Result<()> {
+        let code = self.effect.code;
+        let expected = Effect {
+            code,
+            ..Effect::default()
+        };
+        if code.is_some() && self.effect == expected {
+            return Ok(());
+        }
+        let message = format!("{name} takes an errorCode and nothing else that happens");
+        Err(Failure::new(Code::INVALID_OPTIONS, message))
+    }
 }
 
 #[cfg(test)]
@@ -250,6 +297,35 @@ mod tests {
         assert_eq!(effect.code, Some(Code(10)));
         let off = points.configure("failCommand", &"off".into(), None);
         assert_eq!(off.unwrap(), 1, "how often it was met");
+    }
+
+    #[test]
+    fn reading_on_fails_where_it_is_asked_to_and_nothing_else_does() {
+        const NAME: &str = "failGetMoreAfterCursorCheckout";
+        let points = FailPoints::default();
+        let once = Bson::from(doc! { "times": 1 });
+        points
+            .configure(
+                NAME,
+                &once,
+                Some(&doc! { "errorCode": 6, "closeConnection": false }),
+            )
+            .unwrap();
+        assert_eq!(points.meet("getMore", None, "a.b"), None);
+        assert_eq!(points.meet_cursor(None, "a.b"), Some(Code(6)));
+        assert_eq!(points.meet_cursor(None, "a.b"), None);
+        assert_eq!(points.configure(NAME, &"off".into(), None).unwrap(), 1);
+        for data in [
+            doc! {},
+            doc! { "errorCode": 6, "closeConnection": true },
+            doc! { "errorCode": 6, "blockConnection": true, "blockTimeMS": 1 },
+            doc! { "errorCode": 6, "errorLabels": ["x"] },
+        ] {
+            assert!(
+                points.configure(NAME, &once, Some(&data)).is_err(),
+                "{data}"
+            );
+        }
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 from gridfs import GridFSBucket
 from pymongo import MongoClient, WriteConcern
+from pymongo.change_stream import ChangeStream
 from pymongo.client_session import ClientSession, TransactionOptions
 from pymongo.read_concern import ReadConcern
 from pymongo.read_preferences import make_read_preference, read_pref_mode_from_name
@@ -66,6 +67,8 @@ class Entities(dict):
 
     def close(self):
         for entity in self.values():
+            if isinstance(entity, ChangeStream):
+                entity.close()
             if isinstance(entity, ClientSession):
                 entity.end_session()
         for entity in self.values():

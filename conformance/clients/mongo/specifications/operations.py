@@ -1,13 +1,18 @@
 """The operations of the unified test format, as PyMongo does them."""
 
 import re
+import time
 
 from pymongo import (DeleteMany, DeleteOne, InsertOne, ReplaceOne, ReturnDocument, UpdateMany,
                      UpdateOne)
+from pymongo.change_stream import ChangeStream
 from pymongo.results import (BulkWriteResult, ClientBulkWriteResult, DeleteResult, InsertManyResult,
                              InsertOneResult, UpdateResult)
 
 from entities import concerns
+
+# How long an event may take.
+PATIENCE = 10
 
 MODELS = {"insertOne": InsertOne, "updateOne": UpdateOne, "updateMany": UpdateMany, "replaceOne": ReplaceOne,
           "deleteOne": DeleteOne, "deleteMany": DeleteMany}
@@ -157,7 +162,8 @@ def do_map_reduce(target, arguments):
 
 
 def do_create_change_stream(target, arguments):
-    raise Unsupported("change streams come later")
+    settings = {"maxAwaitTimeMS": "max_await_time_ms", "batchSize": "batch_size"}
+    return target.watch(**{settings.get(name, name): value for name, value in arguments.items()})
 
 
 def do_list_search_indexes(target, arguments):
@@ -257,7 +263,15 @@ def command_cursor(database, arguments):
 
 
 def do_iterate_until_document_or_error(cursor, arguments):
-    return next(cursor)
+    if not isinstance(cursor, ChangeStream):
+        return next(cursor)
+    deadline = time.monotonic() + PATIENCE
+    while time.monotonic() < deadline:
+        # A stream that does not come to the expected event waits for ever.
+        event = cursor.try_next()
+        if event is not None:
+            return event
+    raise TimeoutError(f"no event within {PATIENCE} seconds")
 
 
 def do_iterate_once(cursor, arguments):

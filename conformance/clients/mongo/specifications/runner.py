@@ -15,7 +15,7 @@ from entities import Entities, transaction_options
 from matching import ABSENT, Matcher, require
 from operations import Unsupported, bulk_result, perform
 
-TOPOLOGIES = {"sharded", "sharded-replicaset"}
+ROUTER = {"sharded", "sharded-replicaset"}
 
 STATES = {number: name for name, number in vars(_TxnState).items() if isinstance(number, int)}
 
@@ -29,6 +29,7 @@ class Runner:
         self.endpoint = endpoint
         self.client = MongoClient(endpoint, uuidRepresentation="standard")
         self.version = version(self.client.server_info()["version"])
+        self.topologies = {"replicaset"} if "setName" in self.client.admin.command("hello") else ROUTER
 
     def run(self, document, test):
         if "skipReason" in test:
@@ -45,7 +46,7 @@ class Runner:
     def meets(self, requirement):
         return (version(requirement.get("minServerVersion", "0")) <= self.version
                 and self.version <= version(requirement.get("maxServerVersion", "99.99.99"))
-                and bool(TOPOLOGIES & set(requirement.get("topologies", TOPOLOGIES)))
+                and bool(self.topologies & set(requirement.get("topologies", self.topologies)))
                 and not requirement.get("auth", False) and requirement.get("serverless") != "require"
                 and not requirement.get("csfle", False))
 

@@ -16,7 +16,7 @@ from bson import json_util
 from runner import Runner, Skipped
 
 AREAS = ["crud", "collection-management", "index-management", "sessions", "transactions",
-         "retryable-writes", "retryable-reads", "run-command"]
+         "retryable-writes", "retryable-reads", "run-command", "change-streams"]
 
 
 def main():

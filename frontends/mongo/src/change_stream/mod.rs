@@ -14,3 +14,5 @@ pub(crate) mod payload;
 pub(crate) mod shown;
 mod stream;
 mod token;
+
+pub(crate) use stream::resumable;

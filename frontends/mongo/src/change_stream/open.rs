@@ -14,7 +14,7 @@ use crate::aggregate::Aggregation;
 use crate::aggregate::environment::{Environment, Handle, Within};
 use crate::batch::{Batch, Turn};
 use crate::change_stream::options::{Begin, Options, Scope};
-use crate::change_stream::stream::{Stream, is_end};
+use crate::change_stream::stream::{Stream, is_end, resumable};
 use crate::change_stream::token::Token;
 use crate::concern::Level;
 use crate::cursor::{Cursor, Tail};
@@ -72,7 +72,9 @@ pub(crate) async fn open(
     check_stages(&aggregation.stages)?;
     check_level(request)?;
     let service = session.service();
-    let (feed, begin) = begin(&service.store, session, &options).await?;
+    let (feed, begin) = begin(&service.store, session, &options)
+        .await
+        .map_err(resumable)?;
     let at = (request.database, namespace);
     let environment = Environment::new(session, at, false, Within::Now);
     let handle = Handle(std::sync::Arc::new(environment));

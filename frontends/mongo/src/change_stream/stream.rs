@@ -31,6 +31,9 @@ use crate::failure::{Failure, Result};
 /// The label of what drivers may resume a stream after.
 const RESUMABLE: &str = "ResumableChangeStreamError";
 
+/// The label of what drivers must not.
+const NOT_RESUMABLE: &str = "NonResumableChangeStreamError";
+
 /// Entries of the feed that are read at once.
 const PAGE: usize = 512;
 
@@ -318,14 +321,18 @@ fn check_id(token: Token, document: &Document) -> Result<()> {
     Err(Failure::new(Code::CHANGE_STREAM_FATAL_ERROR, message))
 }
 
-/// Failures after which a driver may resume by itself.
-fn resumable(failure: Failure) -> Failure {
+/// Failures after which a driver may resume by itself have a label that says so, and those that it
+/// would only meet again.
+pub(crate) fn resumable(failure: Failure) -> Failure {
     const CODES: &[i32] = &[
         6, 7, 63, 89, 91, 133, 150, 189, 234, 262, 9001, 10107, 11600, 11602, 13388, 13435, 13436,
     ];
-    match CODES.contains(&failure.code().0) {
-        true => failure.labelled(RESUMABLE),
-        false => failure,
+    match failure.code() {
+        Code::CHANGE_STREAM_FATAL_ERROR | Code::CHANGE_STREAM_HISTORY_LOST => {
+            failure.labelled(NOT_RESUMABLE)
+        }
+        code if CODES.contains(&code.0) => failure.labelled(RESUMABLE),
+        _ => failure,
     }
 }
 

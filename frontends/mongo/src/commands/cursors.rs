@@ -8,6 +8,7 @@ use tessera_mongo_language::error::{Code, Error, bad_value, type_mismatch};
 
 use crate::access::{self, Access, Action, Need};
 use crate::batch::{Batch, Turn};
+use crate::change_stream;
 use crate::collection::Namespace;
 use crate::command::Command;
 use crate::commands::asked;
@@ -100,6 +101,10 @@ async fn get_more(
         service.data.cursors.give_back(id, cursor);
         return Err(failure);
     }
+    if let Some(failure) = fails_on_purpose(service, session, &cursor) {
+        service.data.cursors.close(id);
+        return Err(failure);
+    }
     let filled = fill(service, session, request, (&mut cursor, size)).await;
     match filled {
         Ok((batch, done)) => {
@@ -117,6 +122,21 @@ async fn get_more(
             Err(failure)
         }
     }
+}
+
+/// The failure that a test asks for, in the form that failures of such a cursor have.
+fn fails_on_purpose(service: &Service, session: &Session, cursor: &Cursor) -> Option<Failure> {
+    if !service.config.test_commands {
+        return None;
+    }
+    let points = &service.fail_points;
+    let code = points.meet_cursor(session.application(), &cursor.namespace)?;
+    let failure = Failure::new(code, "failing getMore due to a fail point");
+    let is_change_stream = cursor.tail.is_some_and(|tail| tail.ends);
+    Some(match is_change_stream {
+        true => change_stream::resumable(failure),
+        false => failure,
+    })
 }
 
 /// Whether a cursor without more to read is at its end.
