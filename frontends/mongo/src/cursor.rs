@@ -44,7 +44,12 @@ pub(crate) trait Rows: Send {
         max: usize,
     ) -> BoxFuture<'a, Result<bool>>;
 
-    /// Waits until there may be more to read; none where that is a write to a capped collection.
+    /// What must be so before a batch is read that may wait for documents.
+    fn prepare<'a>(&'a mut self, _data: &'a Data) -> BoxFuture<'a, ()> {
+        Box::pin(async {})
+    }
+
+    /// Waits until there may be more to read; none if nothing tells of that.
     fn wait(&mut self, _until: tokio::time::Instant) -> Option<BoxFuture<'_, ()>> {
         None
     }

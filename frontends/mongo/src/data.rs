@@ -7,7 +7,6 @@ use std::sync::Arc;
 use tessera_core::Store;
 use tokio::sync::{Mutex, MutexGuard};
 
-use crate::capped_writes::CappedWrites;
 use crate::collection::{Collections, Namespace};
 use crate::cursor::Cursors;
 use crate::expiry::walk::Oldest;
@@ -31,8 +30,6 @@ pub(crate) struct Shared {
     pub(crate) cursors: Cursors,
     pub(crate) transactions: Transactions,
     pub(crate) snapshots: Snapshots,
-    /// Wakes cursors that wait at the end of a capped collection.
-    pub(crate) capped_writes: CappedWrites,
     /// What the removal of expired documents remembers.
     pub(crate) oldest_changes: Oldest,
     schema_locks: Vec<Mutex<()>>,
@@ -53,7 +50,6 @@ impl Data {
             cursors: Cursors::new(store.memory().clone()),
             transactions: Transactions::default(),
             snapshots: Snapshots::default(),
-            capped_writes: CappedWrites::default(),
             oldest_changes: Oldest::default(),
             schema_locks: (0..SCHEMA_LOCKS).map(|_| Mutex::new(())).collect(),
         };

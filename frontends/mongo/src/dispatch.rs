@@ -196,12 +196,6 @@ async fn run(
         .generic
         .max_time
         .filter(|_| command.name != "getMore");
-    let capped_writes = &service.data.capped_writes;
-    let noted = match command.name {
-        // What it commits was noted by the statements before it.
-        "commitTransaction" => 0,
-        _ => capped_writes.noted(),
-    };
     let deadline = Deadline::new(limit, Some(Arc::clone(&session.wanted))).named(command.name);
     let deadline = deadline.within(service.store.memory().clone());
     let (outcome, answer) = {
@@ -230,7 +224,6 @@ async fn run(
         session.answer = answer;
     }
     place.end();
-    capped_writes.tell(noted);
     outcome
 }
 

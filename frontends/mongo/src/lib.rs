@@ -8,7 +8,6 @@ mod access;
 mod aggregate;
 mod auth;
 mod batch;
-mod capped_writes;
 mod change_stream;
 #[cfg(test)]
 mod client;

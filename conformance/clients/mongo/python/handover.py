@@ -7,12 +7,14 @@ Prints a line of JSON for every case; the exit code is 0 if all passed.
 
 import argparse
 import sys
+import threading
+import time
 import uuid
 
 from checks import Refused, outcome
 from report import Report
 from proxy import Proxy
-from pymongo import MongoClient, ReturnDocument
+from pymongo import CursorType, MongoClient, ReturnDocument
 from pymongo.uri_parser import parse_uri
 
 
@@ -116,6 +118,30 @@ def transactions(proxy, client, database, report):
     report.check("a commit whose answer was lost is done once", (1, 1), unanswered)
 
 
+def tails(one, other, report):
+    """A cursor that waits at the end of a capped collection hears of what the other server writes."""
+    name = f"tails_{uuid.uuid4().hex[:12]}"
+    lines = one[name].create_collection("lines", capped=True, size=100_000)
+    lines.insert_one({"_id": 0})
+    cursor = lines.find(cursor_type=CursorType.TAILABLE_AWAIT).max_await_time_ms(60_000)
+    next(cursor)
+
+    def hear():
+        heard = []
+        for number in range(1, 6):
+            # So late that the cursor waits, which it would do for a minute.
+            writer = threading.Timer(0.2, other[name].lines.insert_one, [{"_id": number}])
+            writer.start()
+            began = time.monotonic()
+            heard.append(next(cursor)["_id"])
+            if time.monotonic() - began > 20:
+                return f"heard of {number} after {time.monotonic() - began:.0f} s"
+        return heard
+
+    report.check("a waiting cursor hears of what another server wrote", [1, 2, 3, 4, 5], hear)
+    one.drop_database(name)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("endpoint")
@@ -125,7 +151,10 @@ def main():
                     for server in (options.endpoint, options.other)))
     client, report = MongoClient(proxy.endpoint, serverSelectionTimeoutMS=10000), Report(outcome)
     report.check("the walk runs to its end", None, lambda: walk(proxy, client, report))
-    client.close()
+    servers = [MongoClient(server) for server in (options.endpoint, options.other)]
+    report.check("waiting cursors come to their end", None, lambda: tails(*servers, report))
+    for each in [client, *servers]:
+        each.close()
     proxy.close()
     sys.exit(0 if report.finish() else 1)
 

@@ -61,6 +61,9 @@ const KILL_CURSORS: &[Field] = &[required("cursors", ARRAY)];
 /// How long a cursor that waits for data does so if the client does not say.
 const DEFAULT_WAIT: Duration = Duration::from_secs(1);
 
+/// How often such a cursor looks by itself where nothing tells it of what is written.
+const LOOK_AGAIN: Duration = Duration::from_millis(500);
+
 async fn get_more(
     service: &Service,
     session: &mut Session,
@@ -193,11 +196,13 @@ async fn fill(
             transactions.scope(service, request).await?
         }
     };
-    let mut writes = service.data.capped_writes.listen();
+    let may_wait = cursor.tail.is_some_and(|tail| tail.waits);
     let wait = request.generic.max_time.unwrap_or(DEFAULT_WAIT);
     let until = Instant::now() + wait;
     loop {
-        writes.catch_up();
+        if may_wait {
+            cursor.rows.prepare(&service.data).await;
+        }
         let mut batch = Batch::new(Turn::Next).read_at(scope.at());
         let mut reader = scope.reader(&service.data).await?;
         let filled = cursor
@@ -207,7 +212,7 @@ async fn fill(
         session.spent(reader.meter());
         drop(reader);
         let done = filled.map_err(|failure| gone(failure, cursor))?;
-        let waits = cursor.tail.is_some_and(|tail| tail.waits) && batch.len() == 0;
+        let waits = may_wait && batch.len() == 0;
         let is_over = done && may_end(cursor);
         let left = until.saturating_duration_since(Instant::now());
         if !waits || is_over || left.is_zero() {
@@ -217,7 +222,7 @@ async fn fill(
         let news = async {
             match cursor.rows.wait(until.into()) {
                 Some(news) => news.await,
-                None => writes.wait(left).await,
+                None => tokio::time::sleep(left.min(LOOK_AGAIN)).await,
             }
         };
         tokio::select! {

@@ -14,6 +14,7 @@ use crate::commands::{asked, fast, view};
 use crate::cursor::{Cursor, Rows as _, Tail};
 use crate::execute::computed;
 use crate::execute::query::{Query, natural};
+use crate::execute::tailing::Tailing;
 use crate::execute::{Execution, FindRows};
 use crate::failure::Result;
 use crate::fields::{
@@ -136,7 +137,7 @@ async fn find(service: &Service, session: &mut Session, request: &Request<'_>) -
         namespace: namespace.clone(),
         execution: Execution::new(query, plan),
         held_back: None,
-        is_tailable: delivery.tail.is_some(),
+        tailing: delivery.tail.map(|tail| Tailing::new(tail.waits)),
     };
     let mut batch = Batch::new(Turn::First);
     let done = rows

@@ -4,6 +4,7 @@ pub(crate) mod computed;
 pub(crate) mod partial;
 pub(crate) mod query;
 pub(crate) mod scanner;
+pub(crate) mod tailing;
 
 use std::borrow::Cow;
 use std::collections::VecDeque;
@@ -21,6 +22,7 @@ use tessera_core::memory_budget::{Grant, Purpose};
 use tessera_mongo_language::error::{Code, Error};
 use tessera_mongo_language::size::document_footprint;
 use tessera_mongo_language::sort::SortKey;
+use tokio::time::Instant;
 
 use crate::batch::{Batch, encode};
 use crate::collection::Namespace;
@@ -29,6 +31,7 @@ use crate::data::Data;
 use crate::execute::partial::Looked;
 use crate::execute::query::Query;
 use crate::execute::scanner::{Counts, Found, Scanner};
+use crate::execute::tailing::Tailing;
 use crate::failure::Result;
 use crate::index::keys;
 use crate::plan::{Access, Plan};
@@ -430,10 +433,26 @@ pub(crate) struct FindRows {
     pub(crate) execution: Execution,
     /// An answer that had no room in the batch before.
     pub(crate) held_back: Option<Bytes>,
-    pub(crate) is_tailable: bool,
+    /// How it goes on at the end, if it does.
+    pub(crate) tailing: Option<Tailing>,
 }
 
 impl Rows for FindRows {
+    fn prepare<'a>(&'a mut self, data: &'a Data) -> BoxFuture<'a, ()> {
+        Box::pin(async move {
+            if let Some(tailing) = &mut self.tailing {
+                tailing.listen(data, &self.namespace.container).await;
+            }
+        })
+    }
+
+    fn wait(&mut self, until: Instant) -> Option<BoxFuture<'_, ()>> {
+        let alarm = self.tailing.as_mut()?.alarm()?;
+        Some(Box::pin(async move {
+            alarm.wait(false, until).await;
+        }))
+    }
+
     fn fill<'a>(
         &'a mut self,
         _data: &'a Data,
@@ -443,7 +462,7 @@ impl Rows for FindRows {
     ) -> BoxFuture<'a, Result<bool>> {
         Box::pin(async move {
             let container = transaction.container(&self.namespace.container).await?;
-            if self.is_tailable {
+            if self.tailing.is_some() {
                 self.execution.reopen(&container);
             }
             while batch.len() < max {

@@ -9,5 +9,6 @@ mod made_up;
 mod planning;
 mod reading;
 mod schema;
+mod tailing;
 mod without_effect;
 mod writing;

@@ -47,7 +47,6 @@ pub(crate) async fn insert(
     let stored = stored.map_err(|error| duplicate::failure(target, &new.body, error))?;
     if collection.capped.is_some() {
         make_room(transaction, target, &stored).await?;
-        data.capped_writes.note();
     }
     Ok(stored)
 }
