@@ -103,7 +103,8 @@ async fn behind_a_synchronous_standby_each_write_is_told_once_and_in_order() {
     // Whoever hears nothing while others commit must not be told that something is lost.
     cluster.use_up_numbers(0).await;
     let last = before.last().unwrap().position;
-    let idle = store.read_feed(followed.feed, &FeedRequest::after(last));
+    let behind = FeedRequest::after(last);
+    let idle = store.read_feed(followed.feed, &behind);
     let idle = idle.await.unwrap().position;
     let writers = (0..WRITERS).map(|writer| {
         let store = store.clone();

@@ -137,9 +137,12 @@ fn damaged() -> Error {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeMap;
+    use std::collections::{BTreeMap, BTreeSet};
 
-    use tessera_core::feed::changes::{ChangesMode, ChangesStart, PageBounds, Told, WHOLE};
+    use tessera_core::Store;
+    use tessera_core::feed::changes::{
+        ChangesMode, ChangesStart, PageBounds, Told, ToldChange, WHOLE,
+    };
     use tessera_core::name::ContainerName;
 
     use super::*;
@@ -150,6 +153,60 @@ mod tests {
         max_changes: 1_000,
         max_bytes: 1 << 20,
     };
+
+    const ONE: &str =
+        r#"{"p": "a", "\"C\"": 1} {"p": "a", "\"C\"": 1, "tags": null, "v": "x\n\"y"}"#;
+    const SHARED: &str = r#"{"p": "a"} {"p": "a", "s": "for all"}"#;
+    const TWO: &str = r#"{"p": "a", "\"C\"": 2} {"p": "a", "\"C\"": 2, "tags": ["t"], "v": null}"#;
+    const OTHER: &str = r#"{"p": "b", "\"C\"": 1} {"p": "b", "\"C\"": 1, "tags": null, "v": null}"#;
+
+    /// Statements, and what the changes up to each have left.
+    const STATEMENTS: [(&str, &[&str]); 11] = [
+        (
+            "INSERT INTO t (p, \"C\", v) VALUES ('a', 1, 'x\n\"y')",
+            &[ONE],
+        ),
+        ("UPDATE t SET s = 'for all' WHERE p = 'a'", &[ONE, SHARED]),
+        (
+            "UPDATE t SET tags = {'t'} WHERE p = 'a' AND \"C\" = 2",
+            &[ONE, TWO, SHARED],
+        ),
+        (
+            "INSERT INTO t (p, \"C\") VALUES ('b', 1)",
+            &[ONE, TWO, SHARED, OTHER],
+        ),
+        (
+            "DELETE FROM t WHERE p = 'a' AND \"C\" = 1",
+            &[TWO, SHARED, OTHER],
+        ),
+        // Nothing of it is left, though it was no delete.
+        (
+            "UPDATE t SET tags = null WHERE p = 'a' AND \"C\" = 2",
+            &[SHARED, OTHER],
+        ),
+        ("UPDATE t SET s = null WHERE p = 'a'", &[OTHER]),
+        (
+            "UPDATE t SET tags = {'t'} WHERE p = 'a' AND \"C\" = 2",
+            &[TWO, OTHER],
+        ),
+        ("DELETE FROM t WHERE p = 'a' AND \"C\" > 1", &[OTHER]),
+        ("UPDATE t SET s = 'for all' WHERE p = 'a'", &[SHARED, OTHER]),
+        ("DELETE FROM t WHERE p = 'a'", &[OTHER]),
+    ];
+
+    /// Applies what a change shows to what was found so far.
+    fn apply(store: &Store, change: &ToldChange, found: &mut BTreeMap<String, String>) {
+        let Told::Version(record) = &change.told else {
+            return;
+        };
+        let shown = store.show_change(&change.term, &Seen::change(record));
+        if let Some(shown) = shown.unwrap() {
+            match shown.item {
+                Some(item) => found.insert(shown.key, item),
+                None => found.remove(&shown.key),
+            };
+        }
+    }
 
     #[tokio::test]
     async fn what_changes_show_is_what_readers_find() {
@@ -164,72 +221,17 @@ mod tests {
         let begun = store.begin_changes(&name, mode, start, WHOLE).await;
         let mut token = begun.unwrap();
         let mut found: BTreeMap<String, String> = BTreeMap::new();
-        let one = r#"{"p": "a", "\"C\"": 1} {"p": "a", "\"C\"": 1, "tags": null, "v": "x\n\"y"}"#;
-        let shared = r#"{"p": "a"} {"p": "a", "s": "for all"}"#;
-        let two = r#"{"p": "a", "\"C\"": 2} {"p": "a", "\"C\"": 2, "tags": ["t"], "v": null}"#;
-        let other = r#"{"p": "b", "\"C\"": 1} {"p": "b", "\"C\"": 1, "tags": null, "v": null}"#;
-        for (statement, expected) in [
-            (
-                "INSERT INTO t (p, \"C\", v) VALUES ('a', 1, 'x\n\"y')",
-                vec![one],
-            ),
-            (
-                "UPDATE t SET s = 'for all' WHERE p = 'a'",
-                vec![one, shared],
-            ),
-            (
-                "UPDATE t SET tags = {'t'} WHERE p = 'a' AND \"C\" = 2",
-                vec![one, two, shared],
-            ),
-            (
-                "INSERT INTO t (p, \"C\") VALUES ('b', 1)",
-                vec![one, two, shared, other],
-            ),
-            (
-                "DELETE FROM t WHERE p = 'a' AND \"C\" = 1",
-                vec![two, shared, other],
-            ),
-            // Nothing of it is left, though it was no delete.
-            (
-                "UPDATE t SET tags = null WHERE p = 'a' AND \"C\" = 2",
-                vec![shared, other],
-            ),
-            ("UPDATE t SET s = null WHERE p = 'a'", vec![other]),
-            (
-                "UPDATE t SET tags = {'t'} WHERE p = 'a' AND \"C\" = 2",
-                vec![two, other],
-            ),
-            ("DELETE FROM t WHERE p = 'a' AND \"C\" > 1", vec![other]),
-            (
-                "UPDATE t SET s = 'for all' WHERE p = 'a'",
-                vec![shared, other],
-            ),
-            ("DELETE FROM t WHERE p = 'a'", vec![other]),
-        ] {
+        for (statement, expected) in STATEMENTS {
             tester.ok(&[statement]).await;
             let page = store.read_changes(&token, BOUNDS).await.unwrap();
             for change in &page.changes {
-                let Told::Version(record) = &change.told else {
-                    continue;
-                };
-                let shown = store.show_change(&change.term, &Seen::change(record));
-                if let Some(shown) = shown.unwrap() {
-                    match shown.item {
-                        Some(item) => found.insert(shown.key, item),
-                        None => found.remove(&shown.key),
-                    };
-                }
+                apply(store, change, &mut found);
             }
             token = page.token;
-            let lines: Vec<String> = found
-                .iter()
-                .map(|(key, it)| format!("{key} {it}"))
-                .collect();
-            let mut expected = expected;
-            expected.sort_unstable();
-            let mut lines: Vec<&str> = lines.iter().map(String::as_str).collect();
-            lines.sort_unstable();
-            assert_eq!(lines, expected, "{statement}");
+            let found = found.iter().map(|(key, item)| format!("{key} {item}"));
+            let found: BTreeSet<String> = found.collect();
+            let expected = expected.iter().map(|line| (*line).to_owned()).collect();
+            assert_eq!(found, expected, "{statement}");
         }
     }
 }

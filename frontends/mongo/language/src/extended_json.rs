@@ -147,20 +147,16 @@ mod tests {
 
     use super::*;
 
+    fn check(value: Bson, expected: &str) {
+        let document = RawDocumentBuf::try_from(&doc! { "a\"": value, "b": 1 }).unwrap();
+        let mut out = String::new();
+        write_document(&document, &mut out).unwrap();
+        assert_eq!(out, format!("{{\"a\\\"\":{expected},\"b\":1}}"));
+    }
+
     #[test]
-    fn every_type_is_written_so_that_it_reads_back() {
-        let binary = |subtype| Binary {
-            subtype,
-            bytes: vec![0, 255],
-        };
-        let id = ObjectId::parse_str("0123456789abcdef01234567").unwrap();
-        let regex = Regex {
-            pattern: "a\"b".try_into().unwrap(),
-            options: "im".try_into().unwrap(),
-        };
+    fn numbers_and_dates_are_written_so_that_they_read_back() {
         for (value, expected) in [
-            (Bson::Null, "null"),
-            (Bson::Boolean(true), "true"),
             (Bson::Int32(-7), "-7"),
             (Bson::Int64(7), "{\"$numberLong\":\"7\"}"),
             (Bson::Double(1.0), "1.0"),
@@ -176,10 +172,6 @@ mod tests {
                 "{\"$numberDecimal\":\"1.50\"}",
             ),
             (
-                Bson::ObjectId(id),
-                "{\"$oid\":\"0123456789abcdef01234567\"}",
-            ),
-            (
                 Bson::DateTime(DateTime::from_millis(1_500)),
                 "{\"$date\":\"1970-01-01T00:00:01.5Z\"}",
             ),
@@ -190,6 +182,29 @@ mod tests {
             (
                 Bson::DateTime(DateTime::from_millis(LAST_DATE_MS + 1)),
                 "{\"$date\":{\"$numberLong\":\"253402300800000\"}}",
+            ),
+        ] {
+            check(value, expected);
+        }
+    }
+
+    #[test]
+    fn every_other_type_is_written_so_that_it_reads_back() {
+        let binary = |subtype| Binary {
+            subtype,
+            bytes: vec![0, 255],
+        };
+        let id = ObjectId::parse_str("0123456789abcdef01234567").unwrap();
+        let regex = Regex {
+            pattern: "a\"b".try_into().unwrap(),
+            options: "im".try_into().unwrap(),
+        };
+        for (value, expected) in [
+            (Bson::Null, "null"),
+            (Bson::Boolean(true), "true"),
+            (
+                Bson::ObjectId(id),
+                "{\"$oid\":\"0123456789abcdef01234567\"}",
             ),
             (
                 Bson::Timestamp(Timestamp {
@@ -220,10 +235,7 @@ mod tests {
                 "[1,{\"x\":{}}]",
             ),
         ] {
-            let document = RawDocumentBuf::try_from(&doc! { "a\"": value, "b": 1 }).unwrap();
-            let mut out = String::new();
-            write_document(&document, &mut out).unwrap();
-            assert_eq!(out, format!("{{\"a\\\"\":{expected},\"b\":1}}"));
+            check(value, expected);
         }
     }
 
