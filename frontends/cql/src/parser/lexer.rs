@@ -49,6 +49,9 @@ pub(super) struct Lexed<'t> {
     pub(super) error_start: usize,
 }
 
+/// Room for the tokens of most statements.
+const USUAL_TOKENS: usize = 32;
+
 /// What stands for the end of a text.
 const END: &str = "'<EOF>'";
 
@@ -57,8 +60,8 @@ type Cut<'t> = IResult<&'t str, &'t str>;
 /// Cuts the text. What no token begins with ends it.
 pub(super) fn lex(text: &str, limit: usize) -> Lexed<'_> {
     let mut lexed = Lexed {
-        tokens: Vec::new(),
-        starts: Vec::new(),
+        tokens: Vec::with_capacity(USUAL_TOKENS.min(text.len() + 1)),
+        starts: Vec::with_capacity(USUAL_TOKENS.min(text.len())),
         error: None,
         error_start: text.len(),
     };
@@ -136,8 +139,32 @@ fn blank(input: &str) -> Cut<'_> {
     alt((spaces, line)).parse(input)
 }
 
-/// A rule of one kind of token.
-type TokenRule = (TokenKind, fn(&str) -> Cut<'_>);
+/// A kind of token: its rule, and what it may begin with. Most tokens are words, which need not be
+/// tried as numbers first.
+type TokenRule = (TokenKind, fn(char) -> bool, fn(&str) -> Cut<'_>);
+
+const RULES: [TokenRule; 8] = [
+    (TokenKind::Uuid, |first| first.is_ascii_hexdigit(), uuid),
+    (TokenKind::Hex, |first| first == '0', hex),
+    (TokenKind::Duration, begins_duration, duration),
+    (TokenKind::Integer, begins_number, integer),
+    (TokenKind::Float, begins_number, float),
+    (
+        TokenKind::Boolean,
+        |first| matches!(first, 't' | 'T' | 'f' | 'F'),
+        boolean,
+    ),
+    (TokenKind::Word, |first| first.is_ascii_alphabetic(), word),
+    (TokenKind::Symbol, |_| true, symbol),
+];
+
+fn begins_number(first: char) -> bool {
+    first.is_ascii_digit() || first == '-'
+}
+
+fn begins_duration(first: char) -> bool {
+    begins_number(first) || first == 'P'
+}
 
 type Cutting<'t> = Result<(&'t str, TokenKind, Cow<'t, str>), String>;
 
@@ -157,18 +184,10 @@ fn token(input: &str) -> Cutting<'_> {
         }
         '$' => dollars(input),
         _ => {
-            let kinds: [TokenRule; 8] = [
-                (TokenKind::Uuid, uuid),
-                (TokenKind::Hex, hex),
-                (TokenKind::Duration, duration),
-                (TokenKind::Integer, integer),
-                (TokenKind::Float, float),
-                (TokenKind::Boolean, boolean),
-                (TokenKind::Word, word),
-                (TokenKind::Symbol, symbol),
-            ];
-            for (kind, rule) in kinds {
-                if let Ok((rest, text)) = rule(input) {
+            for (kind, may_begin, rule) in RULES {
+                if may_begin(first)
+                    && let Ok((rest, text)) = rule(input)
+                {
                     return Ok((rest, kind, Cow::Borrowed(text)));
                 }
             }
@@ -392,6 +411,46 @@ mod tests {
         ] {
             assert_eq!(kinds(text), [(kind, content.to_owned())], "{text}");
         }
+    }
+
+    #[test]
+    fn no_rule_is_left_out_that_would_apply() {
+        let rests = [
+            "",
+            "a",
+            "1",
+            "x1",
+            "rue",
+            "ALSE ",
+            "1h30m",
+            "h",
+            "mo",
+            "12.5e3",
+            "nan",
+            "infinity",
+            "1W",
+            "1Y2MT3H",
+            "T5S",
+            "0001-02-03T04:05:06",
+            ".5",
+            "..",
+            "=",
+            "-",
+            "-1",
+            "47ac10b-58cc-4372-a567-0e02b2c3d479",
+        ];
+        let mut applied = 0;
+        for first in (0..=0x2ff).filter_map(char::from_u32) {
+            for rest in rests {
+                let text = format!("{first}{rest}");
+                for (kind, may_begin, rule) in RULES {
+                    let applies = rule(&text).is_ok();
+                    assert!(may_begin(first) || !applies, "{kind:?} {text:?}");
+                    applied += usize::from(applies);
+                }
+            }
+        }
+        assert!(applied > 1_000, "{applied}");
     }
 
     #[test]
