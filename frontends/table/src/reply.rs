@@ -34,6 +34,9 @@ pub(crate) struct Reply {
     pub(crate) charge: Charge,
 }
 
+/// Room for what stands around a refusal's own words.
+const MESSAGE_BYTES: usize = 128;
+
 /// The bytes of a body, and their memory.
 struct HeldBody {
     bytes: Bytes,
@@ -101,17 +104,7 @@ impl Reply {
 
     /// A refusal.
     pub(crate) fn refusal(error: &ServiceError, form: ErrorForm, id: Uuid, now: DateTime) -> Self {
-        let prefix = error
-            .operation
-            .map_or_else(String::new, |operation| format!("{operation}:"));
-        let detail = match error.detail.as_str() {
-            "" => String::new(),
-            detail => format!("\n{detail}"),
-        };
-        let message = format!(
-            "{prefix}{}\nRequestId:{id}\nTime:{now}{detail}",
-            error.message
-        );
+        let message = full_message(error, id, now);
         let code = error.code.name();
         let (content_type, body) = match form {
             ErrorForm::Json => (JSON_ERROR, json_error(code, &message)),
@@ -190,6 +183,27 @@ struct JsonErrorMessage<'a> {
     value: &'a str,
 }
 
+/// The message of a refusal, with the request and the details of the case. Whoever asks for what is
+/// not there gets one, so it is put together without formatting.
+fn full_message(error: &ServiceError, id: Uuid, now: DateTime) -> String {
+    let (message, detail) = (&error.message, &error.detail);
+    let mut full = String::with_capacity(message.len() + detail.len() + MESSAGE_BYTES);
+    if let Some(operation) = error.operation {
+        full.push_str(&operation.to_string());
+        full.push(':');
+    }
+    full.push_str(message);
+    full.push_str("\nRequestId:");
+    full.push_str(id.hyphenated().encode_lower(&mut [0; 36]));
+    full.push_str("\nTime:");
+    now.push_to(&mut full);
+    if !detail.is_empty() {
+        full.push('\n');
+        full.push_str(detail);
+    }
+    full
+}
+
 fn json_error(code: &str, message: &str) -> Vec<u8> {
     let error = JsonError {
         error: JsonErrorBody {
@@ -200,8 +214,12 @@ fn json_error(code: &str, message: &str) -> Vec<u8> {
             },
         },
     };
-    // Texts alone can always be written.
-    serde_json::to_vec(&error).unwrap_or_default()
+    let mut body = Vec::with_capacity(message.len() + MESSAGE_BYTES);
+    match serde_json::to_writer(&mut body, &error) {
+        Ok(()) => body,
+        // Texts alone can always be written.
+        Err(_) => Vec::new(),
+    }
 }
 
 fn atom_error(code: &str, message: &str) -> Vec<u8> {

@@ -82,8 +82,19 @@ impl DateTime {
         Trimmed(self)
     }
 
+    /// Adds its text.
+    pub(crate) fn push_to(self, text: &mut String) {
+        text.push_str(self.text(&mut [0; LENGTH]));
+    }
+
     /// Writes all seven digits of the fraction. A moment outside the range becomes its end.
     pub(super) fn text(self, buffer: &mut [u8; LENGTH]) -> &str {
+        *buffer = self.ascii();
+        str::from_utf8(buffer).unwrap_or_default()
+    }
+
+    /// The same as bytes.
+    pub(super) fn ascii(self) -> [u8; LENGTH] {
         let ticks = self.clamp(Self::FIRST, Self::LAST).ticks;
         let moment = OffsetDateTime::from_unix_timestamp(ticks.div_euclid(TICKS_PER_SECOND))
             .unwrap_or(OffsetDateTime::UNIX_EPOCH);
@@ -100,11 +111,10 @@ impl DateTime {
         let [f2, f3] = two_digits(fraction / 10_000);
         let [f4, f5] = two_digits(fraction / 100);
         let [f6, f7] = two_digits(fraction);
-        *buffer = [
+        [
             y1, y2, y3, y4, b'-', m1, m2, b'-', d1, d2, b'T', h1, h2, b':', n1, n2, b':', s1, s2,
             b'.', f1, f2, f3, f4, f5, f6, f7, b'Z',
-        ];
-        str::from_utf8(buffer).unwrap_or_default()
+        ]
     }
 }
 

@@ -172,7 +172,11 @@ impl JsonWriter<'_> {
                 if self.metadata == Metadata::Full {
                     put_type(out, name, "Edm.DateTime");
                 }
-                put_text(out, name, moment.text(&mut [0; LENGTH]));
+                put_name(out, name);
+                // Every entity has one, and nothing in it is escaped.
+                out.push(b'"');
+                out.extend_from_slice(&moment.ascii());
+                out.push(b'"');
             }
             Field::Value(value) => {
                 if self.metadata != Metadata::None && !is_evident(value) {
@@ -209,7 +213,11 @@ fn put_value(out: &mut Vec<u8>, name: &str, value: &Value<'_>) {
         Value::Double(value) if value.is_nan() => put_text(out, name, "NaN"),
         Value::Double(value) if *value > 0.0 => put_text(out, name, "Infinity"),
         Value::Double(_) => put_text(out, name, "-Infinity"),
-        Value::Boolean(value) => put_plain(out, name, value),
+        Value::Boolean(value) => {
+            put_name(out, name);
+            let text = if *value { "true" } else { "false" };
+            out.extend_from_slice(text.as_bytes());
+        }
         Value::DateTime(moment) => put_text(out, name, moment.trimmed().text(&mut [0; LENGTH])),
         Value::Guid(guid) => put_shown(out, name, guid),
         Value::Binary(bytes) => put_shown(out, name, Base64Display::new(bytes, &STANDARD)),
