@@ -12,9 +12,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::Failure;
 
-/// By how much a request may cost more than at the start of the wave, in percent. What the wave may
-/// cost is 3: CQL statements that are not prepared are above it (3.6) and must come down before this
-/// does.
+/// By how much a request may cost more than at the start of the wave, in percent. The wave may cost
+/// 3: CQL statements that are not prepared are above it (3.6) and must come down before this does.
 const GROWTH: u64 = 5;
 /// By how much it may differ from what was counted last, in percent: less is noise of hash seeds
 /// and of when timers fire. Also to the better, so that what is written stays true.

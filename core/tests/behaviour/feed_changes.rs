@@ -1,5 +1,5 @@
-//! The changes of a container as Cosmos DB gives them: two modes, from anywhere, in ranges, in whole
-//! transactions.
+//! The changes of a container as Cosmos DB gives them: two modes, from anywhere, in ranges, in
+//! whole transactions.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -1,8 +1,8 @@
 //! `GET …/changes`: the changes of a container of any API, as lines of JSON or server-sent events.
 //!
-//! The first page is read before the answer begins, so that what cannot be read is refused with a
-//! status. Then a [`Reader`] makes part after part. It keeps a token and nothing else between two of
-//! them; at the end of the feed it waits, and says now and then where it stands.
+//! The first page is read before the answer begins, so that what cannot be read is refused with
+//! a status. Then a [`Reader`] makes part after part. Between two of them it keeps a token and no
+//! more; at the end of the feed it waits, and says now and then where it stands.
 
 use std::time::Duration;
 

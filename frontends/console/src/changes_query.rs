@@ -76,8 +76,8 @@ impl Wish {
             Some(token) => {
                 if last.is_none() && (from.is_some() || mode.is_some()) {
                     return Err(
-                        "'after' goes on with the mode and from the place that its token has: leave \
-                         out 'from' and 'mode'"
+                        "'after' goes on with the mode and from the place that its token has: \
+                         leave out 'from' and 'mode'"
                             .into(),
                     );
                 }

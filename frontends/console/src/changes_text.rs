@@ -225,8 +225,8 @@ fn json_text(text: &str) -> String {
     serde_json::Value::from(text).to_string()
 }
 
-/// What a change is called. Where a front end keeps what it needs of an item that its users deleted,
-/// the item is gone for them.
+/// What a change is called. Where a front end keeps what it needs of an item that its users
+/// deleted, the item is gone for them.
 fn operation(kind: ChangeKind, shown: &Shown) -> &'static str {
     match kind {
         ChangeKind::Insert | ChangeKind::Replace if shown.item.is_none() => "delete",

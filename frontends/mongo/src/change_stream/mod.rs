@@ -4,7 +4,8 @@
 //! [`options`] reads what is asked for, [`open`] finds the feed, [`stream`] reads it page by page
 //! and runs the rest of the pipeline over the [`event`]s. A [`token`] is a position of the feed,
 //! good on every server and after a restart. What an update changed is described where it happens
-//! ([`payload`]), because afterwards nobody knows. Over HTTP the same changes are [`shown`] as extended JSON.
+//! ([`payload`]), because afterwards nobody knows. Over HTTP the same changes are [`shown`] as
+//! extended JSON.
 
 mod event;
 mod key;

@@ -27,7 +27,9 @@ mod path;
 mod pattern;
 mod set;
 mod string;
+mod substring;
 mod trigonometry;
+mod value;
 pub mod variables;
 
 use std::borrow::Cow;
@@ -37,14 +39,16 @@ use bson::{Bson, Document};
 use tessera_core::deadline::{self, Held};
 
 use crate::collation::Collation;
-use crate::error::{Code, Error, Result};
+use crate::error::Result;
 use crate::members::Members;
 use crate::nesting::is_shallow;
-use crate::number::Number;
-use crate::size::{copy, copy_document, footprint, steps_to_copy};
+use crate::size::{copy_document, steps_to_copy};
 
 pub(crate) use path::components as path_components;
 pub use path::{FieldPath, validate_field_name};
+pub(crate) use value::{
+    count_owned, fail, is_nullish, is_truthy, kept, kept_or_null, null, or_null, own, some,
+};
 pub use variables::{Context, ParseContext, Variables};
 
 use local::Local;
@@ -416,39 +420,12 @@ impl Node {
     }
 }
 
-/// A value of its own, whose memory is counted before it is copied.
-pub(crate) fn kept(value: Cow<'_, Bson>, held: &mut Held) -> Result<Bson> {
-    held.add(footprint(&value))?;
-    Ok(value.into_owned())
-}
-
 /// A value of its own that nests no deeper than others can go through it.
 fn shallow(value: Value<'_>) -> Result<Option<Bson>> {
     if value.as_deref().is_some_and(|value| !is_shallow(value)) {
         return fail(15, "the value of an expression is nested too deeply");
     }
     Ok(value.map(own))
-}
-
-/// A value of its own; copying it is counted as the work that it is.
-pub(crate) fn own(value: Cow<'_, Bson>) -> Bson {
-    match value {
-        Cow::Borrowed(value) => copy(value),
-        Cow::Owned(value) => value,
-    }
-}
-
-/// The same with null where the value is missing, as arrays need it.
-pub(crate) fn kept_or_null(value: Value<'_>, held: &mut Held) -> Result<Bson> {
-    value.map_or(Ok(Bson::Null), |value| kept(value, held))
-}
-
-/// Counts the memory of a value that is kept as it is: what is borrowed takes none.
-pub(crate) fn count_owned(value: &Value<'_>, held: &mut Held) -> Result<()> {
-    match value {
-        Some(Cow::Owned(value)) => Ok(held.add(footprint(value))?),
-        Some(Cow::Borrowed(_)) | None => Ok(()),
-    }
 }
 
 /// Refuses a text that no document has room for.
@@ -463,39 +440,6 @@ fn limited(value: Value<'_>) -> Result<Value<'_>> {
 
 fn fold_all(nodes: Vec<Node>, collation: &Collation) -> Result<Vec<Node>> {
     nodes.into_iter().map(|node| node.fold(collation)).collect()
-}
-
-/// An error of an expression; most have a number of their own and no name.
-pub(crate) fn fail<T>(code: i32, message: impl Into<String>) -> Result<T> {
-    Err(Error::new(Code(code), message))
-}
-
-/// A value that is there.
-pub(crate) fn some<'a>(value: impl Into<Bson>) -> Result<Value<'a>> {
-    Ok(Some(Cow::Owned(value.into())))
-}
-
-pub(crate) fn null<'a>() -> Result<Value<'a>> {
-    some(Bson::Null)
-}
-
-/// The value, with null where it is missing, as arrays need it.
-pub(crate) fn or_null(value: Value<'_>) -> Bson {
-    value.map_or(Bson::Null, own)
-}
-
-/// Missing, null and undefined, which most operators answer with null.
-pub(crate) fn is_nullish(value: Option<&Bson>) -> bool {
-    matches!(value, None | Some(Bson::Null | Bson::Undefined))
-}
-
-/// Whether a value counts as true: all but false, null, undefined and zero.
-pub(crate) fn is_truthy(value: &Bson) -> bool {
-    match value {
-        Bson::Boolean(value) => *value,
-        Bson::Null | Bson::Undefined => false,
-        _ => Number::from_bson(value).is_none_or(|number| !number.is_zero()),
-    }
 }
 
 #[cfg(test)]

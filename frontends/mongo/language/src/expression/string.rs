@@ -8,9 +8,9 @@ use bson::Bson;
 use memchr::memmem;
 use tessera_core::deadline::{self, Held};
 
-use super::arithmetic::to_i64;
 use super::date::format::{iso, short};
 use super::operator::{Form, Named, Operator, optional, required, take};
+use super::substring;
 use super::{Call, Frame, MAX_TEXT, Value, fail, is_nullish, null, some};
 use crate::compare::type_name;
 use crate::error::Result;
@@ -61,12 +61,12 @@ pub(super) const OPERATORS: &[Operator] = &[
     }),
     Operator::values("$strcasecmp", Form::Exactly(2), strcasecmp),
     Operator::values("$substr", Form::Exactly(3), |v, _| {
-        substring_bytes("$substr", v)
+        substring::of_bytes("$substr", v)
     }),
     Operator::values("$substrBytes", Form::Exactly(3), |v, _| {
-        substring_bytes("$substrBytes", v)
+        substring::of_bytes("$substrBytes", v)
     }),
-    Operator::values("$substrCP", Form::Exactly(3), substring_code_points),
+    Operator::values("$substrCP", Form::Exactly(3), substring::of_code_points),
     Operator::values("$toLower", Form::Exactly(1), |values, _| {
         let [value] = take(values);
         some(coerce(value.as_deref())?.to_ascii_lowercase())
@@ -81,7 +81,7 @@ pub(super) const OPERATORS: &[Operator] = &[
 ];
 
 /// A value as text, the way operators of text take numbers and dates; missing and null are empty.
-fn coerce(value: Option<&Bson>) -> Result<Cow<'_, str>> {
+pub(super) fn coerce(value: Option<&Bson>) -> Result<Cow<'_, str>> {
     let owned = match value {
         None | Some(Bson::Null | Bson::Undefined) => return Ok(Cow::Borrowed("")),
         Some(Bson::String(text) | Bson::Symbol(text) | Bson::JavaScriptCode(text)) => {
@@ -439,67 +439,6 @@ fn index_of_code_points<'a>(values: Vec<Value<'a>>, _: &Frame<'a>) -> Result<Val
         Some(search.start + before).filter(|index| *index < end)
     });
     some(found.map_or(Bson::Int32(-1), count))
-}
-
-fn substring_bytes<'a>(name: &str, values: Vec<Value<'a>>) -> Result<Value<'a>> {
-    let [text, start, length] = take(values);
-    let text = coerce(text.as_deref())?;
-    let number = |value: &Value<'a>, code: i32| match value.as_deref() {
-        Some(value) if Number::from_bson(value).is_some() => Ok(value.clone()),
-        _ => fail(code, format!("{name}: index and length must be numeric")),
-    };
-    let (start, length) = (number(&start, 16034)?, number(&length, 16035)?);
-    let Ok(start) = usize::try_from(to_i64(&start)?) else {
-        return fail(
-            50752,
-            format!("{name}: starting index must be non-negative"),
-        );
-    };
-    // A negative length means all the rest.
-    let length = usize::try_from(to_i64(&length)?).unwrap_or(usize::MAX);
-    let end = start.saturating_add(length);
-    if start < text.len() && !text.is_char_boundary(start) {
-        return fail(
-            28656,
-            format!("{name}: starting index is a UTF-8 continuation byte"),
-        );
-    }
-    if end < text.len() && !text.is_char_boundary(end) {
-        return fail(
-            28657,
-            format!("{name}: ending index is in the middle of a character"),
-        );
-    }
-    some(text.get(start..end.min(text.len())).unwrap_or_default())
-}
-
-fn substring_code_points<'a>(values: Vec<Value<'a>>, _: &Frame<'a>) -> Result<Value<'a>> {
-    let [text, start, length] = take(values);
-    let text = coerce(text.as_deref())?;
-    let number = |value: &Value<'a>, not_number: i32, not_integer: i32| {
-        let Some(number) = value.as_deref().and_then(Number::from_bson) else {
-            return fail(not_number, "$substrCP: index and length must be numeric");
-        };
-        match number.as_i32_exact() {
-            Some(value) => Ok(value),
-            None => fail(
-                not_integer,
-                "$substrCP: index and length must be 32-bit integers",
-            ),
-        }
-    };
-    let start = number(&start, 34450, 34451)?;
-    let length = number(&length, 34452, 34453)?;
-    let Ok(length) = usize::try_from(length) else {
-        return fail(34454, "$substrCP: length must be a nonnegative integer.");
-    };
-    let Ok(start) = usize::try_from(start) else {
-        return fail(
-            34455,
-            "$substrCP: the starting index must be nonnegative integer.",
-        );
-    };
-    some(text.chars().skip(start).take(length).collect::<String>())
 }
 
 #[cfg(test)]
