@@ -7,8 +7,9 @@
 //! that keeps reading while requests run (HTTP, CQL) must hold a [`Request`] for each of them.
 //!
 //! Every request changes the state several times, and the clock is read only when a deadline is
-//! asked for: by the read that waits next. A read that waits already asks when its timer fires, so
-//! that its peer may stay silent for up to the stall timeout longer than it should.
+//! asked for: by the read that waits next. Where requests are held, a read waits already and asks
+//! when its timer fires. So the end of such a request is dated at once, or its connection would
+//! seem to be idle from then on.
 
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -149,7 +150,12 @@ impl Activity {
 
     /// For the server's stream: bytes went to the peer.
     pub fn sent(&self) {
-        self.lock().wait(Waiting::ForRequest);
+        let mut state = self.lock();
+        let is_dated = state.waiting == Waiting::ForRequest && state.since.is_some();
+        state.wait(Waiting::ForRequest);
+        if is_dated {
+            state.since(Instant::now());
+        }
     }
 
     /// For the server's stream: the deadline of a read that waits now. None while requests run.
@@ -223,6 +229,7 @@ impl Drop for Request {
         state.running = state.running.saturating_sub(1);
         if state.running == 0 {
             state.wait(Waiting::ForRequest);
+            state.since(Instant::now());
         }
     }
 }
@@ -347,6 +354,20 @@ mod tests {
         assert_eq!(activity.deadline(Instant::now()), None);
         drop(second);
         check(&activity, IDLE);
+    }
+
+    #[test]
+    fn a_connection_is_idle_since_its_last_request_ended_whoever_asks_when() {
+        let activity = activity();
+        activity.received(5);
+        let request = activity.begin();
+        let before = Instant::now();
+        drop(request);
+        activity.sent();
+        let after = Instant::now();
+        std::thread::sleep(Duration::from_millis(5));
+        let since = activity.idle_since().unwrap();
+        assert!((before..=after).contains(&since));
     }
 
     #[test]
