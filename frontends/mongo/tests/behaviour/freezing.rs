@@ -282,6 +282,7 @@ fn nested_in(depth: usize, value: &str, in_documents: bool) -> Bson {
 fn nesting() -> Vec<Document> {
     let arrays = nested_in(90, "$a", false);
     let push = doc! { "$push": nested_in(90, "$a", false) };
+    let in_operator = doc! { "$ifNull": [nested_in(90, "$_id", false), 1] };
     let facet = vec![doc! { "$match": {} }];
     let again = vec![doc! { "$set": { "a": nested_in(80, "$$v", false) } }];
     vec![
@@ -296,7 +297,7 @@ fn nesting() -> Vec<Document> {
         doc! { "$group": { "_id": 1, "a": push.clone() } },
         doc! { "$group": { "_id": 1, "a": { "$addToSet": "$$ROOT" } } },
         doc! { "$setWindowFields": { "output": { "a": push } } },
-        doc! { "$bucketAuto": { "groupBy": nested_in(90, "$_id", false), "buckets": 1 } },
+        doc! { "$bucketAuto": { "groupBy": in_operator, "buckets": 1 } },
         doc! { "$facet": { "a": facet } },
         doc! { "$lookup": { "from": "one", "let": { "v": "$a" }, "pipeline": again, "as": "a" } },
         doc! { "$set": { "a": { "$arrayToObject": [[{ "k": "x", "v": "$$ROOT" }]] } } },

@@ -9,7 +9,7 @@ use crate::collation::Collation;
 use crate::compare::type_name;
 use crate::error::{Code, Error, Result, bad_value, failed_to_parse, type_mismatch};
 use crate::number::Number;
-use crate::regex::Regex;
+use crate::regex::{BAD_PATTERN, Regex};
 
 /// How deeply schemas may be nested.
 const MAX_DEPTH: usize = 200;
@@ -349,7 +349,10 @@ fn members(entry: &Entry<'_>) -> Result<Option<Keyword>> {
         None => Vec::new(),
     };
     let patterns = patterns.into_iter().map(|(pattern, schema)| {
-        let regex = Regex::new(&pattern, "").map_err(|error| bad_value(error.message))?;
+        let regex = Regex::new(&pattern, "").map_err(|error| match error.code {
+            BAD_PATTERN => bad_value(error.message),
+            _ => error,
+        })?;
         Ok((regex, schema))
     });
     let named = entry.schema.get_document("properties").ok();
