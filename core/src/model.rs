@@ -4,6 +4,7 @@ use bytes::Bytes;
 
 use crate::definition::{Definition, IndexDefinition};
 use crate::error::{Error, Result};
+use crate::feed::definition::Images;
 use crate::feed::record::ChangeKind;
 use crate::feed::showing::{Seen, Shown, in_digits};
 use crate::item::Item;
@@ -54,6 +55,12 @@ pub trait Model: Send + Sync + 'static {
     /// container had then. None if users do not see it: what a front end keeps beside their items.
     fn show(&self, _schema: &Bytes, seen: &Seen<'_>) -> Result<Option<Shown>> {
         Ok(Some(in_digits(seen)))
+    }
+
+    /// Which bodies the entries of the change feed have to carry because a container's schema says
+    /// so. One that asks for any has a feed also while nobody follows it.
+    fn images(&self, _schema: &Bytes) -> Result<Images> {
+        Ok(Images::default())
     }
 
     /// The most that a physical partition may hold before it is split.

@@ -16,7 +16,7 @@ use crate::database::require_database;
 use crate::definition::{Definition, IndexState, NewContainer};
 use crate::engine::{BoxFuture, Snapshot};
 use crate::error::{Error, Result};
-use crate::feed::policy::inherited;
+use crate::feed::policy::{inherited, meet_schema};
 use crate::job::Job;
 use crate::key::{self, StorageId};
 use crate::layout_change::{forget_storage, forget_target, write_partitions, write_target};
@@ -79,6 +79,7 @@ impl Draft {
         let (mut definition, partitions) = Definition::create(storage, new, shared);
         let inherited = inherited(transaction, &name).await?;
         inherited.apply_to(&mut definition, storage);
+        meet_schema(transaction, &name, (&mut definition, storage)).await?;
         Ok(Self {
             name,
             definition,
@@ -231,12 +232,15 @@ impl Store {
     where
         F: Fn(&Bytes) -> Result<Bytes> + Send + Sync + 'static,
     {
-        self.alter(name, move |_, mut draft| {
+        let feed = self.take_storage_id().await?;
+        self.alter(name, move |transaction, mut draft| {
             let edited = edit(&draft.definition.schema);
             Box::pin(async move {
                 // The target of a relocation has a schema of its own, which must not be outdated.
                 refuse_while_relocating(&draft.definition)?;
                 draft.definition.schema = edited?;
+                let definition = (&mut draft.definition, feed);
+                meet_schema(transaction, &draft.name, definition).await?;
                 Ok(draft)
             })
         })

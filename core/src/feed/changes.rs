@@ -223,8 +223,8 @@ impl Store {
         let position = mark.map_or(Position::START, |mark| Position::at(mark.stamp));
         let begun = match table.events.first() {
             // Before there was a container, nothing happened to it.
-            Some((_, control)) if control.event == Event::Created => Some(Position::START),
-            Some((begun, control)) => (control.wall_ms <= time_ms).then_some(*begun),
+            Some(begun) if begun.control.event == Event::Created => Some(Position::START),
+            Some(begun) => (begun.control.wall_ms <= time_ms).then_some(begun.position),
             None => None,
         };
         let is_kept = floor == Stamp::START || position.stamp >= floor;

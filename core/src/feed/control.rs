@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::catalog::Draft;
 use crate::container::Container;
-use crate::definition::UnknownFields;
+use crate::definition::{Definition, IndexState, UnknownFields};
 use crate::error::{Error, Result};
 use crate::key::{PartitionId, StorageId};
 use crate::name::ContainerName;
@@ -45,7 +45,7 @@ pub enum Event {
     Begun,
     /// The container was created.
     Created,
-    /// Its schema or its images changed.
+    /// Its schema, its images or the state of its indexes changed.
     Altered,
     /// Only its physical partitions changed.
     Repartitioned,
@@ -82,9 +82,15 @@ pub struct Control {
     /// The name before, if it was another one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub renamed_from: Option<ContainerName>,
+    /// The schema of the container whose name it took, which was dropped.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub replaced: Option<Vec<u8>>,
     /// The front end's schema from then on.
     #[serde(default)]
     pub schema: Vec<u8>,
+    /// Indexes that are in the schema, and are still being built.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub building: Vec<String>,
     /// Segments that get no more entries.
     #[serde(default)]
     pub closes: Vec<SegmentId>,
@@ -103,7 +109,9 @@ impl Control {
             wall_ms,
             name: name.clone(),
             renamed_from: None,
+            replaced: None,
             schema: Vec::new(),
+            building: Vec::new(),
             closes: Vec::new(),
             opens: Vec::new(),
             unknown: UnknownFields::default(),
@@ -169,6 +177,7 @@ pub(crate) fn of_change(
     control.closes = closed.map(|it| it.segment).collect();
     control.opens = wanted.into_iter().filter(|it| !open.contains(it)).collect();
     control.schema = draft.definition.schema.to_vec();
+    control.building = building(&draft.definition);
     let renamed = before.as_ref().filter(|before| before.name != draft.name);
     control.renamed_from = renamed.map(|before| before.name.clone());
     let was = old.map(|(_, feed)| feed);
@@ -182,6 +191,13 @@ pub(crate) fn of_change(
         .collect();
     feed.scopes.extend(gone);
     Some((feed, control))
+}
+
+/// The indexes that cannot be used yet.
+pub(crate) fn building(definition: &Definition) -> Vec<String> {
+    let indexes = definition.indexes.iter();
+    let building = indexes.filter(|index| index.state != IndexState::Ready);
+    building.map(|index| index.name.clone()).collect()
 }
 
 /// What a change is called; none if it does not concern a feed.
@@ -208,7 +224,8 @@ fn event(before: Option<&Draft>, after: &Draft) -> Option<Event> {
     if before.name != after.name {
         return Some(Event::Renamed);
     }
-    if old.schema != new.schema || was.images != is.images {
+    let is_same = old.schema == new.schema && was.recorded() == is.recorded();
+    if !is_same || building(old) != building(new) {
         return Some(Event::Altered);
     }
     let shape = |draft: &Draft| -> Vec<(PartitionId, i64)> {

@@ -24,6 +24,12 @@ impl Images {
         after: true,
     };
 
+    /// Whether nobody asks for any.
+    #[must_use]
+    pub fn is_none(self) -> bool {
+        self == Self::default()
+    }
+
     /// What either asks for.
     #[must_use]
     pub fn or(self, other: Self) -> Self {
@@ -41,9 +47,12 @@ pub struct FeedDefinition {
     pub number: FeedId,
     /// Grows when its entries begin to mean something else: see [`super::control`].
     pub term: u32,
-    /// Which bodies its entries carry.
+    /// Which bodies those who follow it want its entries to carry.
     #[serde(default)]
     pub images: Images,
+    /// Which bodies the container's schema wants them to carry.
+    #[serde(default)]
+    pub schema_images: Images,
     /// For how long it is kept; as long as the server keeps feeds, if none.
     #[serde(default)]
     pub retention_ms: Option<u64>,
@@ -63,10 +72,21 @@ impl FeedDefinition {
             number,
             term: 0,
             images: Images::default(),
+            schema_images: Images::default(),
             retention_ms: None,
             is_kept: false,
             scopes: Vec::new(),
             unknown: UnknownFields::default(),
         }
+    }
+
+    /// Which bodies its entries carry.
+    pub fn recorded(&self) -> Images {
+        self.images.or(self.schema_images)
+    }
+
+    /// Whether it stays on though nobody follows.
+    pub(crate) fn is_needed(&self) -> bool {
+        self.is_kept || !self.schema_images.is_none() || !self.scopes.is_empty()
     }
 }

@@ -11,12 +11,11 @@ use std::sync::Arc;
 
 use super::changes::{ChangesPage, PageBounds, Told, ToldChange, ends_of_commits, is_over};
 use super::changes_token::{ChangesToken, Stage};
-use super::control::{Control, Event};
-use super::position::Position;
+use super::control::{Event, building};
 use super::reader::{Change, FeedItem, FeedPage};
 use super::record::{ChangeKind, ChangeRecord};
 use super::registry;
-use super::segments::{SegmentTable, Term};
+use super::segments::{Placed, SegmentTable, Term};
 use crate::container::Container;
 use crate::continuation::Continuation;
 use crate::engine::Settled;
@@ -254,13 +253,13 @@ async fn moved_since(
     settled: Settled,
 ) -> Result<Option<ChangesToken>> {
     let table = SegmentTable::read(transaction, token.feed, settled.through).await?;
-    let is_move = |(place, control): &&(Position, Arc<Control>)| {
-        control.event == Event::Relocated && place.stamp <= settled.through
+    let is_move = |event: &&Placed| {
+        event.control.event == Event::Relocated && event.position.stamp <= settled.through
     };
-    let Some((last, _)) = table.events.iter().rev().find(is_move) else {
+    let Some(last) = table.events.iter().rev().find(is_move) else {
         return Ok(None);
     };
-    let last = *last;
+    let last = last.position;
     let before = page.items.iter().filter(|item| item.position < last);
     let versions = before.filter_map(|item| remaining(item).map(|record| record.version));
     Ok(versions.min().map(|version| ChangesToken {
@@ -319,6 +318,7 @@ fn term_of(container: &Container) -> Arc<Term> {
     Arc::new(Term {
         name: container.name.clone(),
         schema: container.definition.schema.clone(),
+        building: building(&container.definition),
     })
 }
 

@@ -331,6 +331,30 @@ impl Inherited {
     }
 }
 
+/// Gives a feed what the schema of its container asks for, and turns it on under this number if it
+/// is off.
+pub(crate) async fn meet_schema(
+    transaction: &Transaction,
+    name: &ContainerName,
+    (definition, number): (&mut Definition, FeedId),
+) -> Result<()> {
+    let store = transaction.store.clone();
+    let schema_images = store
+        .catalog()
+        .model(&name.api)
+        .images(&definition.schema)?;
+    if schema_images.is_none() && definition.feed.is_none() {
+        return Ok(());
+    }
+    if definition.feed.is_none() {
+        store.prepare_feeds().await?;
+    }
+    let feed = &mut definition.feed;
+    feed.get_or_insert_with(|| FeedDefinition::new(number))
+        .schema_images = schema_images;
+    Ok(())
+}
+
 /// What a container of this name inherits. The commit depends on it: one that comes into being
 /// while that changes would not be told.
 pub(crate) async fn inherited(

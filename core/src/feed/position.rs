@@ -25,6 +25,19 @@ impl Position {
         }
     }
 
+    /// The last position before this one: whoever goes on behind it sees what stands here again.
+    #[must_use]
+    pub fn before(self) -> Self {
+        match self.displaced {
+            Some(displaced) if displaced != Stamp::START => Self {
+                displaced: Some(displaced.before()),
+                ..self
+            },
+            Some(_) => Self::at(self.stamp),
+            None => Self::at(self.stamp.before()),
+        }
+    }
+
     /// The memcomparable form: 24 bytes, rarely 48.
     pub fn encode(self) -> Vec<u8> {
         let mut out = self.stamp.encode();
@@ -66,6 +79,29 @@ mod tests {
         for pair in ordered.windows(2) {
             assert!(pair[0] < pair[1] && pair[0].encode() < pair[1].encode());
         }
+        for position in &ordered[1..] {
+            assert!(position.before() < *position);
+        }
+        let commit = Stamp {
+            commit: 3,
+            entry: 0,
+            ..at(3)
+        };
+        assert_eq!(
+            commit.before(),
+            Stamp {
+                commit: 2,
+                entry: u32::MAX,
+                ..at(3)
+            }
+        );
+        let version = Stamp {
+            commit: 0,
+            entry: 0,
+            ..at(3)
+        };
+        assert_eq!(version.before(), at(2));
+        assert_eq!(Stamp::START.before(), Stamp::START);
         for position in ordered {
             let encoded = position.encode();
             assert_eq!(Position::decode(&encoded), Some(position));

@@ -54,8 +54,10 @@ pub struct FeedItem {
     pub position: Position,
     /// The feed, where a scope was read.
     pub feed: FeedId,
-    /// What the container was then.
+    /// What the container was then; from then on, if it changed as a whole.
     pub term: Arc<Term>,
+    /// What it was before it changed as a whole, if that is known.
+    pub before: Option<Arc<Term>>,
     /// What happened.
     pub change: Change,
 }
@@ -67,6 +69,16 @@ pub enum Change {
     Item(Box<ChangeRecord>),
     /// The container changed.
     Container(Arc<Control>),
+}
+
+impl Change {
+    /// When it happened, by the clock of the server that wrote it: milliseconds since 1970.
+    pub fn wall_ms(&self) -> u64 {
+        match self {
+            Self::Item(record) => record.wall_ms,
+            Self::Container(control) => control.wall_ms,
+        }
+    }
 }
 
 /// One page of a feed.
@@ -295,16 +307,14 @@ async fn read_one(
         read_segment(transaction, (feed, segment), &scan, request.tokens, found).await?;
     }
     let events = table.events.iter();
-    let due = events.filter(|(place, _)| *place > request.after && place.stamp <= through);
-    for (position, control) in due {
+    let due = events.filter(|it| it.position > request.after && it.position.stamp <= through);
+    for placed in due {
         found.items.push(FeedItem {
-            position: *position,
+            position: placed.position,
             feed,
-            term: Arc::new(Term {
-                name: control.name.clone(),
-                schema: bytes::Bytes::copy_from_slice(&control.schema),
-            }),
-            change: Change::Container(Arc::clone(control)),
+            term: Arc::clone(&placed.term),
+            before: placed.before.clone(),
+            change: Change::Container(Arc::clone(&placed.control)),
         });
     }
     Ok(())
@@ -356,6 +366,7 @@ async fn read_segment(
                 position: Position::at(stamp),
                 feed,
                 term: Arc::clone(&segment.term),
+                before: None,
                 change: Change::Item(Box::new(record)),
             });
         }

@@ -203,15 +203,13 @@ impl Store {
             Err(error) => return Err(error),
         };
         let own = container.definition.feed.as_ref();
-        if own.is_none_or(|own| own.number != feed || own.is_kept || !own.scopes.is_empty()) {
+        if own.is_none_or(|own| own.number != feed || own.is_needed()) {
             return Ok(());
         }
         let ended = self.alter(&entry.name, move |_, mut draft| {
             let definition = &mut draft.definition;
             // Whoever follows the scope follows this too.
-            let ends = |own: &&mut FeedDefinition| {
-                own.number == feed && !own.is_kept && own.scopes.is_empty()
-            };
+            let ends = |own: &&mut FeedDefinition| own.number == feed && !own.is_needed();
             if definition.feed.as_mut().filter(ends).is_some() {
                 definition.feed = None;
             }

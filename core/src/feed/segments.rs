@@ -22,6 +22,8 @@ pub struct Term {
     pub name: ContainerName,
     /// The front end's schema.
     pub schema: Bytes,
+    /// Indexes of the schema that were still being built.
+    pub building: Vec<String>,
 }
 
 /// One segment.
@@ -42,6 +44,16 @@ impl Segment {
     }
 }
 
+/// A control with its place in the feed.
+#[derive(Clone, Debug)]
+pub(crate) struct Placed {
+    pub(crate) position: Position,
+    pub(crate) control: Arc<Control>,
+    /// What the container was before, and from then on.
+    pub(crate) before: Option<Arc<Term>>,
+    pub(crate) term: Arc<Term>,
+}
+
 /// The segments and events of a feed up to some stamp.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct SegmentTable {
@@ -50,7 +62,7 @@ pub(crate) struct SegmentTable {
     pub(crate) segments: Vec<Segment>,
     /// The controls with their place in the feed, which may be behind their own stamp: a segment is
     /// closed behind its last entry.
-    pub(crate) events: Vec<(Position, Arc<Control>)>,
+    pub(crate) events: Vec<Placed>,
     /// How the container is now, or was last.
     pub(crate) term: Option<Arc<Term>>,
 }
@@ -111,9 +123,11 @@ impl SegmentTable {
         let term = Arc::new(Term {
             name: control.name.clone(),
             schema: Bytes::copy_from_slice(&control.schema),
+            building: control.building.clone(),
         });
-        let is_same = self.term.as_ref().is_some_and(|known| *known == term);
-        let term = match self.term.take().filter(|_| is_same) {
+        let before = self.term.take();
+        let is_same = before.as_ref().is_some_and(|known| *known == term);
+        let term = match before.clone().filter(|_| is_same) {
             Some(known) => known,
             None => term,
         };
@@ -125,8 +139,13 @@ impl SegmentTable {
                 term: Arc::clone(&term),
                 closed: None,
             }));
-        self.term = Some(term);
-        self.events.push((place, Arc::new(control)));
+        self.term = Some(Arc::clone(&term));
+        self.events.push(Placed {
+            position: place,
+            control: Arc::new(control),
+            before,
+            term,
+        });
         Ok(())
     }
 }

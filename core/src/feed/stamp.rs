@@ -50,6 +50,27 @@ impl Stamp {
         }
     }
 
+    /// The last stamp before this one.
+    #[must_use]
+    pub const fn before(self) -> Self {
+        if let Some(entry) = self.entry.checked_sub(1) {
+            return Self { entry, ..self };
+        }
+        let entry = u32::MAX;
+        if let Some(commit) = self.commit.checked_sub(1) {
+            return Self {
+                commit,
+                entry,
+                ..self
+            };
+        }
+        match (self.version.checked_sub(1), self.epoch.checked_sub(1)) {
+            (Some(version), _) => Self::end_of(self.epoch, version),
+            (None, Some(epoch)) => Self::end_of(epoch, u64::MAX),
+            (None, None) => Self::START,
+        }
+    }
+
     /// Whether both are of one commit.
     pub fn is_same_commit(self, other: Self) -> bool {
         self.end_of_commit() == other.end_of_commit()

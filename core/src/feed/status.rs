@@ -120,7 +120,7 @@ impl Store {
         let definition = definition.filter(|feed_now| feed_now.number == feed);
         let table = SegmentTable::read(&transaction, feed, settled.through).await?;
         let floor = registry::floor(&transaction, feed).await?;
-        let begun_ms = table.events.first().map(|(_, control)| control.wall_ms);
+        let begun_ms = table.events.first().map(|begun| begun.control.wall_ms);
         let since_ms = match floor == Stamp::START {
             true => begun_ms,
             false => time::last_mark(&transaction, floor)

@@ -16,6 +16,7 @@ use crate::container::Container;
 use crate::error::Result;
 use crate::item::Item;
 use crate::locator::Locator;
+use crate::name::ContainerName;
 use crate::store::Store;
 use crate::transaction::Transaction;
 
@@ -39,6 +40,8 @@ pub(crate) struct FeedNotes {
     /// The feeds with entries, and the scopes that follow each. Never fewer than there are: what is
     /// undone stays here.
     touched: Vec<(FeedId, Vec<FeedId>)>,
+    /// A container that this transaction drops, and its schema.
+    dropped: Option<(ContainerName, Bytes)>,
 }
 
 impl FeedNotes {
@@ -152,12 +155,13 @@ impl Transaction {
         };
         let body = |item: Option<&Item>| item.map(|item| item.body.clone());
         let mut record = self.record(kind, item.version, item.locator.clone());
+        let images = feed.recorded();
         record.payload = payload;
-        record.before = body(old).filter(|_| feed.images.before);
+        record.before = body(old).filter(|_| images.before);
         record.after = match kind {
             // The payload is just that.
             ChangeKind::Insert | ChangeKind::Replace => None,
-            _ => body(new).filter(|_| feed.images.after),
+            _ => body(new).filter(|_| images.after),
         };
         self.append_record(container, feed, &record);
     }
@@ -194,9 +198,18 @@ impl Transaction {
         existing: Option<&Container>,
         draft: Option<&mut Draft>,
     ) -> Result<()> {
-        let Some((feed, control)) = of_change(existing, draft, self.now_ms) else {
+        if let (Some(existing), None) = (existing, &draft) {
+            let schema = existing.definition.schema.clone();
+            self.feed_notes().dropped = Some((existing.name.clone(), schema));
+        }
+        let Some((feed, mut control)) = of_change(existing, draft, self.now_ms) else {
             return Ok(());
         };
+        let dropped = self.feed_notes().dropped.as_ref();
+        let replaced = dropped.filter(|(name, _)| *name == control.name);
+        if control.event == Event::Renamed {
+            control.replaced = replaced.map(|(_, schema)| schema.to_vec());
+        }
         if control.event == Event::Created {
             // Created and changed in one transaction: only what it ends as counts.
             let prefix = keys::control(feed.number);

@@ -9,6 +9,7 @@ mod damage;
 mod expiry;
 mod feed;
 mod feed_changes;
+mod feed_schemas;
 mod feed_scopes;
 mod indexes;
 mod insight;

@@ -11,6 +11,7 @@ use bytes::Bytes;
 use tessera_core::clock::Clock;
 use tessera_core::definition::{Definition, IndexDefinition, NewContainer, NewIndex};
 use tessera_core::engine::{KeyRange, Scan};
+use tessera_core::feed::definition::Images;
 use tessera_core::item::{Item, NewItem};
 use tessera_core::locator::Locator;
 use tessera_core::memory::MemoryEngine;
@@ -63,6 +64,14 @@ impl Model for TextModel {
             return Err(Error::Corrupt("no schema".into()));
         }
         Ok(())
+    }
+
+    /// Those whose schema says so.
+    fn images(&self, schema: &Bytes) -> Result<Images> {
+        Ok(Images {
+            before: schema.ends_with(b"images"),
+            after: schema.ends_with(b"both images"),
+        })
     }
 
     fn max_partition_bytes(&self) -> i64 {
