@@ -4,6 +4,7 @@ use bson::{Bson, Document, RawBsonRef, RawDocument};
 use bytes::Bytes;
 use tessera_core::deadline;
 use tessera_core::definition::{Definition, IndexDefinition};
+use tessera_core::feed::definition::Images;
 use tessera_core::feed::record::ChangeKind;
 use tessera_core::feed::showing::{Seen, Shown};
 use tessera_core::item::Item;
@@ -48,6 +49,14 @@ impl Model for MongoModel {
     fn check_definition(&self, definition: &Definition) -> Result<()> {
         let read = Collection::decode(&definition.schema);
         read.map(|_| ()).map_err(rejected)
+    }
+
+    fn images(&self, schema: &Bytes) -> Result<Images> {
+        let collection = Collection::decode(schema).map_err(rejected)?;
+        Ok(match collection.keeps_images() {
+            true => Images::BOTH,
+            false => Images::default(),
+        })
     }
 
     fn change(

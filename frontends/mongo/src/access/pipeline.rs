@@ -75,6 +75,7 @@ impl Over<'_> {
                 ],
                 _ => vec![self.need(Action::ChangeStream), self.need(Action::Find)],
             },
+            Asked::ChangeStreamSplit => Vec::new(),
             Asked::CollStats => vec![self.need(Action::CollStats)],
             Asked::CurrentOp if !server_stages::asks_for_all_users(argument) => Vec::new(),
             Asked::CurrentOp => vec![Need::on_cluster(Action::Inprog)],

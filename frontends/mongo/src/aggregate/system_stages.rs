@@ -58,6 +58,10 @@ pub(crate) async fn answer(
     let known = STAGES.iter().find(|(asked, _)| *asked == stage.asked);
     match known {
         Some((_, answer)) => answer(environment, &stage.argument).await,
+        None if stage.asked == Asked::ChangeStreamSplit => {
+            let message = format!("{} can only be used in a change stream", stage.asked.name());
+            Err(Error::new(Code(7_182_801), message).into())
+        }
         None => {
             let message = format!("{} is not supported yet", stage.asked.name());
             Err(Failure::new(Code::COMMAND_NOT_SUPPORTED, message))

@@ -8,11 +8,15 @@
 //! extended JSON.
 
 mod event;
-mod key;
+pub(crate) mod expanded;
+mod images;
+pub(crate) mod key;
+mod lookup;
 pub(crate) mod open;
 mod options;
 pub(crate) mod payload;
 pub(crate) mod shown;
+mod split;
 mod stream;
 mod token;
 

@@ -6,7 +6,7 @@ use tessera_core::feed::policy::{FeedScope, FeedWish};
 use tessera_core::feed::position::Position;
 use tessera_core::feed::time::FeedTime;
 use tessera_core::{Error as CoreError, Store};
-use tessera_mongo_language::error::Code;
+use tessera_mongo_language::error::{Code, Error};
 use tessera_mongo_language::pipeline::{Asked, Stage};
 
 use crate::API;
@@ -36,6 +36,9 @@ const ALLOWED: &[&str] = &[
     "$unset",
 ];
 
+/// The stage that splits events, which may only be the last one.
+const SPLIT: &str = "$changeStreamSplitLargeEvent";
+
 /// By how many seconds the first mark of a feed may be later than a time that is still told of.
 const CLOCK_SLACK: u64 = 2;
 
@@ -59,8 +62,9 @@ pub(crate) async fn open(
     (size, shown): (usize, &str),
 ) -> Result<Reply> {
     let namespace = aggregation.namespace.clone();
+    let splits = check_stages(&aggregation.stages)?;
     let pipeline = match aggregation.pipeline {
-        Some(pipeline) => pipeline.without_leading(1),
+        Some(pipeline) => pipeline.without_leading(1).without_trailing(splits.into()),
         None => {
             return Err(Failure::new(
                 Code::INTERNAL_ERROR,
@@ -68,8 +72,10 @@ pub(crate) async fn open(
             ));
         }
     };
-    let options = Options::parse(&argument, request.database, namespace.as_ref())?;
-    check_stages(&aggregation.stages)?;
+    let options = Options {
+        splits,
+        ..Options::parse(&argument, request.database, namespace.as_ref())?
+    };
     check_level(request)?;
     let service = session.service();
     let (feed, begin) = begin(&service.store, session, &options)
@@ -105,20 +111,34 @@ pub(crate) async fn open(
     Ok(batch.reply(id, shown)?.into())
 }
 
-fn check_stages(stages: &[Bson]) -> Result<()> {
-    let names = stages.iter().skip(1).filter_map(Bson::as_document);
-    let names = names.filter_map(|stage| stage.keys().next());
-    for name in names {
-        if name == "$changeStreamSplitLargeEvent" {
-            let message = "$changeStreamSplitLargeEvent is not supported yet";
-            return Err(Failure::new(Code::COMMAND_NOT_SUPPORTED, message));
+/// Checks the stages behind `$changeStream`; answers whether large events are to be split.
+fn check_stages(stages: &[Bson]) -> Result<bool> {
+    let mut splits = false;
+    for stage in stages.iter().skip(1).filter_map(Bson::as_document) {
+        let Some((name, argument)) = stage.iter().next() else {
+            continue;
+        };
+        if splits {
+            let message = format!("{SPLIT} must be the last stage in the pipeline");
+            return Err(Error::new(Code(7_182_802), message).into());
         }
-        if !ALLOWED.contains(&name.as_str()) {
+        if name == SPLIT {
+            check_split(argument)?;
+            splits = true;
+        } else if !ALLOWED.contains(&name.as_str()) {
             let message = format!("{name} is not permitted in a $changeStream pipeline");
             return Err(Failure::new(Code::ILLEGAL_OPERATION, message));
         }
     }
-    Ok(())
+    Ok(splits)
+}
+
+fn check_split(argument: &Bson) -> Result<()> {
+    if argument.as_document().is_some_and(bson::Document::is_empty) {
+        return Ok(());
+    }
+    let message = format!("{SPLIT} spec should be an empty object");
+    Err(Error::new(Code(7_182_800), message).into())
 }
 
 fn check_level(request: &Request<'_>) -> Result<()> {

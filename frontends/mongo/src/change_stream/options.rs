@@ -1,33 +1,31 @@
 //! The options of `$changeStream`: what is watched, from where, and what events show.
 
 use bson::{Bson, RawDocumentBuf, Timestamp};
-use tessera_mongo_language::error::{Code, Error, bad_value};
+use tessera_mongo_language::error::{Code, Error};
 
+use crate::change_stream::images::Images;
 use crate::change_stream::token::{At, Token};
 use crate::collection::Namespace;
 use crate::failure::{Failure, Result};
-use crate::fields::{BOOL_OR_NUMBER, DOCUMENT, Field, Fields, STRING, TIMESTAMP, optional};
+use crate::fields::{BOOL, DOCUMENT, Field, Fields, STRING, TIMESTAMP, optional};
 
 /// How the stage is called in errors.
 const STAGE: &str = "$changeStream";
 
 const FIELDS: &[Field] = &[
-    optional("fullDocument", STRING).not_null(),
-    optional("fullDocumentBeforeChange", STRING).not_null(),
+    optional("fullDocument", STRING),
+    optional("fullDocumentBeforeChange", STRING),
     optional("resumeAfter", DOCUMENT),
     optional("startAfter", DOCUMENT),
     optional("startAtOperationTime", TIMESTAMP),
-    optional("allChangesForCluster", BOOL_OR_NUMBER),
-    optional("showExpandedEvents", BOOL_OR_NUMBER),
-    optional("showSystemEvents", BOOL_OR_NUMBER),
-    optional("matchCollectionUUIDForUpdateLookup", BOOL_OR_NUMBER),
-    optional("showMigrationEvents", BOOL_OR_NUMBER),
-    optional("allowToRunOnConfigDB", BOOL_OR_NUMBER),
-    optional("allowToRunOnSystemNS", BOOL_OR_NUMBER),
+    optional("allChangesForCluster", BOOL).not_null(),
+    optional("showExpandedEvents", BOOL).not_null(),
+    optional("showSystemEvents", BOOL).not_null(),
+    optional("matchCollectionUUIDForUpdateLookup", BOOL).not_null(),
+    optional("showMigrationEvents", BOOL).not_null(),
+    optional("allowToRunOnConfigDB", BOOL).not_null(),
+    optional("allowToRunOnSystemNS", BOOL).not_null(),
 ];
-
-/// Options that ask for what the feed does not keep.
-const NEEDING_IMAGES: &[&str] = &["whenAvailable", "required"];
 
 /// Which changes a stream tells.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -53,10 +51,13 @@ pub(crate) enum Begin {
 pub(crate) struct Options {
     pub(crate) scope: Scope,
     pub(crate) begin: Begin,
-    /// Whether updates show the document as it is when the event is read.
-    pub(crate) looks_up: bool,
-    /// Whether updates explain paths that may be misread.
+    pub(crate) images: Images,
+    /// Whether events tell more: of definitions, and of paths that may be misread.
     pub(crate) is_expanded: bool,
+    /// Whether they also tell what the server does by itself, and of collections of the system.
+    pub(crate) shows_system: bool,
+    /// Whether large events come in fragments.
+    pub(crate) splits: bool,
 }
 
 impl Options {
@@ -68,7 +69,7 @@ impl Options {
     ) -> Result<Self> {
         let Bson::Document(argument) = argument else {
             let message = "$changeStream stage expects a document as argument";
-            return Err(Error::new(Code(50_808), message).into());
+            return Err(Error::new(Code(6_188_500), message).into());
         };
         let argument = RawDocumentBuf::try_from(argument)?;
         let fields = Fields::of_document(STAGE, &argument, FIELDS)?;
@@ -77,8 +78,10 @@ impl Options {
         Ok(Self {
             scope: scope(database, collection, all)?,
             begin: begin(&fields)?,
-            looks_up: looks_up(&fields)?,
+            images: Images::parse(&fields)?,
             is_expanded: flag("showExpandedEvents"),
+            shows_system: flag("showSystemEvents"),
+            splits: false,
         })
     }
 }
@@ -138,34 +141,6 @@ fn begin(fields: &Fields<'_>) -> Result<Begin> {
         (None, Some(time)) => Begin::At(time),
         (None, None) => Begin::Now,
     })
-}
-
-fn looks_up(fields: &Fields<'_>) -> Result<bool> {
-    let unknown = |name: &str, value: &str| {
-        bad_value(format!(
-            "Enumeration value '{value}' for field '{STAGE}.{name}' is not a valid value."
-        ))
-    };
-    let (before, after) = ("fullDocumentBeforeChange", "fullDocument");
-    match fields.str(before) {
-        None | Some("off") => {}
-        Some(value) if NEEDING_IMAGES.contains(&value) => return Err(no_images(before, value)),
-        Some(value) => return Err(unknown(before, value).into()),
-    }
-    match fields.str(after) {
-        None | Some("default") => Ok(false),
-        Some("updateLookup") => Ok(true),
-        Some(value) if NEEDING_IMAGES.contains(&value) => Err(no_images(after, value)),
-        Some(value) => Err(unknown(after, value).into()),
-    }
-}
-
-fn no_images(option: &str, value: &str) -> Failure {
-    let message = format!(
-        "{option}: '{value}' needs pre- and post-images, which this server does not keep yet; use \
-         fullDocument: 'updateLookup'"
-    );
-    Failure::new(Code::COMMAND_NOT_SUPPORTED, message)
 }
 
 #[cfg(test)]
@@ -250,6 +225,35 @@ mod tests {
     }
 
     #[test]
+    fn images_are_shown_as_asked() {
+        use crate::change_stream::images::Image;
+
+        let images = |argument: Document| parse(argument, "shop", None).unwrap().images;
+        let after = |value: Option<&str>| images(doc! { "fullDocument": value }).after;
+        let before =
+            |value: Option<&str>| images(doc! { "fullDocumentBeforeChange": value }).before;
+        for (value, expected) in [
+            (None, Image::Off),
+            (Some("default"), Image::Off),
+            (Some("updateLookup"), Image::LookedUp),
+            (Some("whenAvailable"), Image::WhenAvailable),
+            (Some("required"), Image::Required),
+        ] {
+            assert_eq!(after(value), expected);
+        }
+        for (value, expected) in [
+            (None, Image::Off),
+            (Some("off"), Image::Off),
+            (Some("whenAvailable"), Image::WhenAvailable),
+            (Some("required"), Image::Required),
+        ] {
+            assert_eq!(before(value), expected);
+        }
+        assert!(!images(doc! { "fullDocument": "updateLookup" }).are_kept());
+        assert!(images(doc! { "fullDocumentBeforeChange": "required" }).are_kept());
+    }
+
+    #[test]
     fn mistakes_have_their_codes() {
         let time = Timestamp {
             time: 5,
@@ -269,19 +273,19 @@ mod tests {
             40_674
         );
         assert_eq!(code(doc! { "resumeAfter": token(At::Invalidate) }), 260);
-        assert_eq!(code(doc! { "resumeAfter": {} }), 40_648);
+        assert_eq!(code(doc! { "resumeAfter": {} }), 40_647);
         assert_eq!(code(doc! { "resumeAfter": 5 }), 14);
         assert_eq!(code(doc! { "startAtOperationTime": 5 }), 14);
         assert_eq!(code(doc! { "fullDocument": "all" }), 2);
         assert_eq!(code(doc! { "fullDocument": 1 }), 14);
-        assert_eq!(code(doc! { "fullDocument": "required" }), 115);
-        assert_eq!(
-            code(doc! { "fullDocumentBeforeChange": "whenAvailable" }),
-            115
-        );
+        for flag in ["allChangesForCluster", "showExpandedEvents"] {
+            for value in [Bson::Null, 1.into(), 1.0.into(), "true".into()] {
+                assert_eq!(code(doc! { flag: value }), 14, "{flag}");
+            }
+        }
         assert_eq!(code(doc! { "fullDocumentBeforeChange": "default" }), 2);
         assert_eq!(code(doc! { "unknown": 1 }), 40_415);
         let options = Options::parse(&Bson::Int32(1), "shop", None);
-        assert_eq!(options.unwrap_err().code().0, 50_808);
+        assert_eq!(options.unwrap_err().code().0, 6_188_500);
     }
 }

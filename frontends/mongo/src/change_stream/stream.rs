@@ -8,24 +8,25 @@ use tessera_core::Transaction;
 use tessera_core::deadline;
 use tessera_core::engine::BoxFuture;
 use tessera_core::feed::definition::FeedId;
-use tessera_core::feed::policy::FeedScope;
 use tessera_core::feed::position::Position;
 use tessera_core::feed::reader::{Change, FeedItem, FeedPage, FeedRequest};
 use tessera_core::feed::time::FeedClock;
 use tessera_core::feed::waking::FeedAlarm;
-use tessera_core::locator::Locator;
 use tessera_mongo_language::error::Code;
 use tessera_mongo_language::pipeline::{self, Documents, Pipeline};
+use tessera_mongo_language::size::document_size;
 use tokio::time::Instant;
 
 use crate::aggregate::environment::Handle;
 use crate::batch::{Batch, encode};
 use crate::change_stream::event::{self, Event, Events};
+use crate::change_stream::lookup;
 use crate::change_stream::options::{Begin, Options};
+use crate::change_stream::split::{self, Told};
 use crate::change_stream::token::{At, Token};
+use crate::commands::cluster_parameters;
 use crate::cursor::Rows;
 use crate::data::Data;
-use crate::execute::decode;
 use crate::failure::{Failure, Result};
 
 /// The label of what drivers may resume a stream after.
@@ -45,8 +46,10 @@ pub(crate) struct Stream {
     position: Position,
     /// Events of the last page that have not been looked at.
     waiting: VecDeque<Waiting>,
-    /// The next event as it is sent, which had no room in the last batch.
-    ready: Option<Ready>,
+    /// What is sent next: an event that had no room in the last batch, and fragments of one.
+    ready: VecDeque<Ready>,
+    /// The client was told of this entry, and of its parts up to this one.
+    told_part: Option<(Position, u32)>,
     /// What follows `$changeStream`.
     pipeline: Pipeline,
     handle: Handle,
@@ -56,6 +59,8 @@ pub(crate) struct Stream {
     /// something later.
     not_before: Option<Timestamp>,
     alarm: Option<FeedAlarm>,
+    /// Why the stream ends behind what was told last.
+    failed: Option<Failure>,
     is_pending: bool,
     has_more: bool,
     is_over: bool,
@@ -84,17 +89,27 @@ impl Stream {
             Begin::At(time) => Some(time),
             Begin::Now | Begin::After(_) => None,
         };
+        let told_part = match begin.at {
+            At::Part(number) => Some((begin.position, number)),
+            At::Event | At::Invalidate | At::Mark => None,
+        };
         Self {
             options,
             feed,
             not_before,
-            position: begin.position,
+            position: match told_part {
+                // Read again for the parts that follow.
+                Some(_) => begin.position.before(),
+                None => begin.position,
+            },
             waiting: VecDeque::new(),
-            ready: None,
+            ready: VecDeque::new(),
+            told_part,
             pipeline,
             handle,
             told: begin,
             alarm: None,
+            failed: None,
             is_pending: false,
             has_more: true,
             is_over: false,
@@ -109,12 +124,15 @@ impl Stream {
     }
 
     async fn take_some(&mut self, batch: &mut Batch, max: usize) -> Result<bool> {
+        if let Some(failed) = self.failed.take() {
+            return Err(failed);
+        }
         loop {
             while batch.len() < max
-                && let Some(ready) = self.next().await?
+                && let Some(ready) = self.next_for(batch).await?
             {
                 if !batch.has_room(ready.encoded.len())? {
-                    self.ready = Some(ready);
+                    self.ready.push_front(ready);
                     return Ok(false);
                 }
                 batch.push_raw(&ready.encoded);
@@ -122,7 +140,8 @@ impl Stream {
                 self.is_over |= ready.is_end;
                 deadline::pause().await;
             }
-            if self.is_over || !self.waiting.is_empty() {
+            let has_more = !self.waiting.is_empty() || !self.ready.is_empty();
+            if self.is_over || self.failed.is_some() || has_more {
                 return Ok(self.is_over);
             }
             if self.told.position < self.position {
@@ -134,19 +153,37 @@ impl Stream {
         }
     }
 
+    /// The next event for a batch. What was told before a failure comes first, and the failure with
+    /// the next batch.
+    async fn next_for(&mut self, batch: &Batch) -> Result<Option<Ready>> {
+        match self.next().await {
+            Err(failure) if batch.len() > 0 => {
+                self.failed = Some(failure);
+                Ok(None)
+            }
+            next => next,
+        }
+    }
+
     /// The next event that the pipeline leaves in, of the page that was read.
     async fn next(&mut self) -> Result<Option<Ready>> {
-        if let Some(ready) = self.ready.take() {
+        if let Some(ready) = self.ready.pop_front() {
             return Ok(Some(ready));
         }
         while let Some(Waiting { mut event, item }) = self.waiting.pop_front() {
             if event.looks_up {
-                let current = self.current(&item).await?;
+                let current = lookup::current(&self.handle.0, &item).await?;
                 event.document.insert("fullDocument", current);
             }
             let (token, is_end) = (event.token, event.is_end);
-            if let Some(ready) = self.through_pipeline(event).await? {
-                return Ok(Some(ready));
+            let (missing, told_fragments) = (event.missing, event.told_fragments);
+            if let Some(document) = self.through_pipeline(event).await? {
+                // What the pipeline leaves out need not be whole.
+                if let Some(missing) = missing {
+                    return Err(missing.failure(&document));
+                }
+                self.ready = self.encoded((token, document), told_fragments, is_end)?;
+                return Ok(self.ready.pop_front());
             }
             // The end is the stream's own, whatever the pipeline leaves out.
             self.is_over |= is_end;
@@ -167,6 +204,7 @@ impl Stream {
         request.max_entries = PAGE;
         let page = store.read_feed(self.feed, &request).await?;
         self.handle.0.note(page.meter.clone());
+        let images_since_ms = self.images_since_ms().await?;
         let clock = match (page.items.first(), page.items.last()) {
             (Some(first), Some(last)) => {
                 let (first, last) = (first.position.stamp, last.position.stamp);
@@ -180,14 +218,28 @@ impl Stream {
         }
         self.is_pending = page.is_pending;
         self.has_more = page.has_more;
-        self.accept(page, &clock)?;
+        self.accept(page, &clock, images_since_ms)?;
         Ok(self.has_more || !self.waiting.is_empty())
     }
 
-    fn accept(&mut self, page: FeedPage, clock: &FeedClock) -> Result<()> {
+    /// From when on kept documents are shown.
+    async fn images_since_ms(&self) -> Result<u64> {
+        let environment = &self.handle.0;
+        if !self.options.images.are_kept() {
+            return Ok(0);
+        }
+        let expiry = cluster_parameters::image_expiry_seconds(&environment.service).await?;
+        let now_ms = environment.data.store.clock().now_ms();
+        Ok(expiry.map_or(0, |seconds| {
+            now_ms.saturating_sub(seconds.saturating_mul(1_000))
+        }))
+    }
+
+    fn accept(&mut self, page: FeedPage, clock: &FeedClock, images_since_ms: u64) -> Result<()> {
         let events = Events {
             options: &self.options,
             clock,
+            images_since_ms,
         };
         for item in page.items {
             if self
@@ -198,7 +250,12 @@ impl Stream {
             }
             self.not_before = None;
             let item = Arc::new(item);
-            for event in events.of(&item)? {
+            let mut found = events.of(&item)?;
+            if let Some((position, number)) = self.told_part {
+                leave_out_told(&mut found, (&item, position, number))?;
+                self.told_part = None;
+            }
+            for event in found {
                 let is_end = event.is_end;
                 let item = Arc::clone(&item);
                 self.waiting.push_back(Waiting { event, item });
@@ -211,7 +268,7 @@ impl Stream {
     }
 
     /// One event through the stages behind `$changeStream`; none if they leave it out.
-    async fn through_pipeline(&self, event: Event) -> Result<Option<Ready>> {
+    async fn through_pipeline(&self, event: Event) -> Result<Option<Document>> {
         let token = event.token;
         let document = match self.pipeline.stages().is_empty() {
             true => Some(event.document),
@@ -230,42 +287,37 @@ impl Stream {
             return Ok(None);
         };
         check_id(token, &document)?;
-        Ok(Some(Ready {
-            token,
-            encoded: encode(&document)?,
-            is_end: event.is_end,
-        }))
+        Ok(Some(document))
     }
 
-    /// The document that a change concerns as it is now; null if it is not there any more.
-    async fn current(&self, item: &FeedItem) -> Result<Bson> {
-        let Change::Item(record) = &item.change else {
-            return Ok(Bson::Null);
-        };
-        let body = self.read_current(item, &record.locator).await?;
-        Ok(match body {
-            Some(document) => Bson::Document(document),
-            None => Bson::Null,
-        })
-    }
-
-    async fn read_current(&self, item: &FeedItem, locator: &Locator) -> Result<Option<Document>> {
-        let store = &self.handle.0.data.store;
-        let scope = FeedScope::Container(item.term.name.clone());
-        // Another collection of that name is not the one that changed.
-        match store.feed_of(&scope).await {
-            Ok(Some(feed)) if feed == item.feed => {}
-            Ok(_) | Err(tessera_core::Error::NotFound(_)) => return Ok(None),
-            Err(error) => return Err(error.into()),
+    /// An event as it is sent: in fragments that were not told yet, if it is too large.
+    fn encoded(
+        &self,
+        (token, document): Told,
+        told_fragments: usize,
+        is_end: bool,
+    ) -> Result<VecDeque<Ready>> {
+        if told_fragments > 0 && !self.options.splits {
+            return Err(no_such_part());
         }
-        let mut transaction = store.begin().await?;
-        let container = match transaction.container(&item.term.name).await {
-            Err(tessera_core::Error::NotFound(_)) => return Ok(None),
-            container => container?,
+        let is_large = document_size(&document) > split::MAX_EVENT_BYTES;
+        let parts = match (is_large, self.options.splits) {
+            (false, _) => vec![(token, document)],
+            (true, false) => return Err(split::unsplit(&document)),
+            (true, true) => split::split(token, document, split::MAX_EVENT_BYTES)?,
         };
-        let found = transaction.read(&container, locator).await?;
-        self.handle.0.note(transaction.meter().clone());
-        found.map(|item| decode(&item.body)).transpose()
+        if told_fragments >= parts.len() {
+            return Err(no_such_part());
+        }
+        let parts = parts.into_iter().skip(told_fragments);
+        let ready = parts.map(|(token, document)| {
+            Ok(Ready {
+                token,
+                encoded: encode(&document)?,
+                is_end,
+            })
+        });
+        ready.collect()
     }
 }
 
@@ -295,13 +347,37 @@ impl Rows for Stream {
 
 /// Whether a change is earlier than a time, both by the time of its feed and by the clock.
 fn is_before(item: &FeedItem, time: Timestamp, clock: &FeedClock) -> bool {
-    let wall_ms = match &item.change {
-        Change::Item(record) => record.wall_ms,
-        Change::Container(control) => control.wall_ms,
-    };
     let told = event::timestamp(clock.time_of(item.position.stamp));
     let is_early = (told.time, told.increment) < (time.time, time.increment);
-    is_early && wall_ms < u64::from(time.time) * 1_000
+    is_early && item.change.wall_ms() < u64::from(time.time) * 1_000
+}
+
+/// Leaves out parts of the first entry of a resumed stream that the client was told of.
+fn leave_out_told(
+    events: &mut Vec<Event>,
+    (item, position, number): (&FeedItem, Position, u32),
+) -> Result<()> {
+    if item.position != position {
+        return Err(no_such_part());
+    }
+    match (&item.change, events.as_mut_slice()) {
+        (Change::Item(_), [event]) => {
+            let number = usize::try_from(number).unwrap_or(usize::MAX);
+            event.told_fragments = number.saturating_add(1);
+        }
+        (Change::Item(_), _) => return Err(no_such_part()),
+        (Change::Container(_), _) => {
+            events.retain(|event| !matches!(event.token.at, At::Part(told) if told <= number));
+        }
+    }
+    Ok(())
+}
+
+fn no_such_part() -> Failure {
+    let message = "cannot resume stream; the resume token was not found: it is of a part of an \
+                   event that these options of the stream do not bring, as fragments of large \
+                   events without $changeStreamSplitLargeEvent";
+    Failure::new(Code::CHANGE_STREAM_FATAL_ERROR, message)
 }
 
 /// A stream is resumed by the `_id` of its events, so they must keep it.

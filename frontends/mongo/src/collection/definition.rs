@@ -12,6 +12,7 @@ use tessera_mongo_language::collation::Collation;
 use tessera_mongo_language::error::{Code, Error, Result};
 use tessera_mongo_language::filter;
 
+use crate::collection::options::IMAGES;
 use crate::index::{Accesses, ID_INDEX, IndexSpec};
 use crate::plan::filters::IndexFilters;
 
@@ -36,6 +37,8 @@ pub(crate) struct Collection {
     pub(crate) id_index: Arc<IndexSpec>,
     /// All other indexes. One that the core does not know is not there (any more).
     pub(crate) indexes: Vec<Arc<IndexSpec>>,
+    /// How often `collMod` was run, for change streams to tell.
+    pub(crate) modified: i64,
     /// Which indexes some queries may use.
     pub(crate) index_filters: Arc<IndexFilters>,
 }
@@ -115,6 +118,7 @@ impl Collection {
             indexes: stored_indexes(indexes)?,
             collation,
             options,
+            modified: 0,
             index_filters: Arc::default(),
         })
     }
@@ -126,7 +130,12 @@ impl Collection {
             .as_ref()
             .map(|shard_key| shard_key.key.clone());
         let indexes: Vec<Document> = self.indexes.iter().map(|i| i.document.clone()).collect();
-        Self::assemble(self.uuid, options, shard_key, &indexes)
+        let modified = self.modified;
+        let changed = Self::assemble(self.uuid, options, shard_key, &indexes)?;
+        Ok(Self {
+            modified,
+            ..changed
+        })
     }
 
     /// Reads the schema of a container.
@@ -145,7 +154,9 @@ impl Collection {
             _ => Err(damaged()),
         });
         let indexes: Vec<Document> = indexes.collect::<Result<_>>()?;
-        Self::assemble(uuid, options.clone(), shard_key, &indexes)
+        let modified = stored.get_i64("modified").unwrap_or(0);
+        let read = Self::assemble(uuid, options.clone(), shard_key, &indexes)?;
+        Ok(Self { modified, ..read })
     }
 
     /// The schema to store: read back from its bytes, and the same again when it is.
@@ -179,9 +190,18 @@ impl Collection {
         if let Some(shard_key) = &self.shard_key {
             stored.insert("shardKey", shard_key.key.clone());
         }
+        if self.modified != 0 {
+            stored.insert("modified", self.modified);
+        }
         let encoded = stored.to_vec();
         let encoded = encoded.map_err(|e| Error::new(Code::INTERNAL_ERROR, e.to_string()))?;
         Ok(encoded.into())
+    }
+
+    /// Whether documents are kept as they were before and after each change.
+    pub(crate) fn keeps_images(&self) -> bool {
+        let images = self.options.get_document(IMAGES);
+        images.is_ok_and(|images| images.get_bool("enabled").unwrap_or(false))
     }
 
     /// Whether an index refuses new equal values before it becomes unique.
@@ -341,9 +361,11 @@ mod tests {
         let spec = IndexSpec::parse(&spec, &Collation::default()).unwrap();
         collection.indexes.push(Arc::new(spec));
         collection.shard_key = Some(ShardKey::new(doc! { "a": "hashed" }));
+        collection.modified = 3;
         let again = Collection::decode(&collection.encode().unwrap()).unwrap();
         assert_eq!(again.uuid, collection.uuid);
         assert_eq!(again.options, collection.options);
+        assert_eq!(again.modified, 3);
         assert_eq!(
             again.capped,
             Some(Capped {

@@ -1,6 +1,6 @@
 //! The options of a new collection, and which of them can be combined.
 
-use bson::{Bson, Document, RawBsonRef, doc};
+use bson::{Bson, Document, RawBsonRef, RawDocument, doc};
 use tessera_mongo_language::collation::Collation;
 use tessera_mongo_language::error::{
     Code, Error, Result, bad_value, failed_to_parse, type_mismatch,
@@ -12,7 +12,7 @@ use crate::commands::asked::{rounded, view_stages};
 use crate::commands::repeats::query;
 use crate::failure::Result as CommandResult;
 use crate::fields::{
-    ANY, ARRAY, BOOL_OR_NUMBER, DOCUMENT, Field, Fields, NUMBER, STRING, optional, required,
+    ANY, ARRAY, BOOL, BOOL_OR_NUMBER, DOCUMENT, Field, Fields, NUMBER, STRING, optional, required,
 };
 use crate::index::IndexSpec;
 
@@ -31,7 +31,7 @@ pub(crate) const FIELDS: &[Field] = &[
     optional("viewOn", STRING),
     optional("pipeline", ARRAY),
     optional("collation", DOCUMENT),
-    optional("changeStreamPreAndPostImages", DOCUMENT),
+    optional(IMAGES, DOCUMENT),
     optional("timeseries", DOCUMENT),
     optional("clusteredIndex", ANY),
     optional("expireAfterSeconds", NUMBER),
@@ -42,15 +42,14 @@ pub(crate) const FIELDS: &[Field] = &[
     optional("recordIdsReplicated", BOOL_OR_NUMBER),
 ];
 
-/// Who asks for images of documents as they were shall not believe that they are kept: change
-/// streams could not show them.
-pub(crate) const NO_PRE_IMAGES: &str = "images of documents before and after their changes are \
-                                        not kept by this server: look documents up with \
-                                        fullDocument: 'updateLookup'";
+/// What MongoDB had before version 6.
+pub(crate) const NO_PRE_IMAGES: &str =
+    "recordPreImages is not supported: use changeStreamPreAndPostImages: {enabled: true}";
 
-/// Whether images are kept, which can only be false.
-pub(crate) const IMAGES: &[Field] =
-    &[required("enabled", BOOL_OR_NUMBER).refused(Code::INVALID_OPTIONS.0, NO_PRE_IMAGES)];
+/// The option that documents are kept as they were before and after each change.
+pub(crate) const IMAGES: &str = "changeStreamPreAndPostImages";
+
+const IMAGES_FIELDS: &[Field] = &[required("enabled", BOOL)];
 
 const CLUSTERED: &[Field] = &[
     required("key", DOCUMENT),
@@ -99,7 +98,9 @@ pub(crate) fn read(namespace: &Namespace, fields: &Fields<'_>) -> CommandResult<
             options.insert(name, Bson::try_from(value)?);
         }
     }
-    check_pre_images(fields)?;
+    if let Some(given) = fields.document(IMAGES) {
+        read_images(namespace, ("create", given), &mut options)?;
+    }
     Ok(options)
 }
 
@@ -339,13 +340,30 @@ fn read_id_index(fields: &Fields<'_>, collation: &Collation) -> CommandResult<()
     Ok(())
 }
 
-fn check_pre_images(fields: &Fields<'_>) -> CommandResult<()> {
-    if let Some(given) = fields.document("changeStreamPreAndPostImages") {
-        Fields::of_document("create.changeStreamPreAndPostImages", given, IMAGES)?;
-        if fields.get("viewOn").is_some() {
-            return Err(invalid("a view cannot have changeStreamPreAndPostImages").into());
-        }
+/// Whether documents are kept as they were before and after each change: shown only if they are.
+pub(crate) fn read_images(
+    namespace: &Namespace,
+    (command, given): (&str, &RawDocument),
+    options: &mut Document,
+) -> CommandResult<()> {
+    let path = format!("{command}.{IMAGES}");
+    let fields = Fields::of_document(&path, given, IMAGES_FIELDS)?;
+    options.remove(IMAGES);
+    if fields.bool("enabled") != Some(true) {
+        return Ok(());
     }
+    if ["admin", "config", "local"].contains(&namespace.database()) {
+        let message = format!(
+            "Change stream pre- and post-images are not supported for collections of the internal \
+             database {}",
+            namespace.database()
+        );
+        return Err(invalid(&message).into());
+    }
+    if options.contains_key("viewOn") {
+        return Err(invalid(&format!("a view cannot have {IMAGES}")).into());
+    }
+    options.insert(IMAGES, doc! { "enabled": true });
     Ok(())
 }
 
@@ -375,7 +393,7 @@ fn check_storage_engine(fields: &Fields<'_>) -> CommandResult<()> {
     Ok(())
 }
 
-fn check_engine_config(config: &bson::RawDocument) -> CommandResult<()> {
+fn check_engine_config(config: &RawDocument) -> CommandResult<()> {
     for option in config.iter_elements() {
         let option = option?;
         match (option.key().as_str(), option.value()?) {

@@ -38,7 +38,7 @@ const FIELDS: &[Field] = &[
     optional("validationAction", STRING),
     optional("viewOn", STRING),
     optional("pipeline", ARRAY),
-    optional("changeStreamPreAndPostImages", DOCUMENT),
+    optional(options::IMAGES, DOCUMENT),
     optional("expireAfterSeconds", ANY),
     optional("cappedSize", NUMBER),
     optional("cappedMax", NUMBER),
@@ -105,6 +105,7 @@ async fn run(service: &Service, session: &Session, request: &Request<'_>) -> Res
         reply.remove("unique_new");
         return Ok(reply.into());
     }
+    collection.modified += 1;
     let schema = collection.encode()?;
     service
         .store
@@ -120,7 +121,7 @@ async fn run(service: &Service, session: &Session, request: &Request<'_>) -> Res
 /// the place of the old one, which refuses them until then. If there are some, all stays as it was.
 async fn make_unique(service: &Service, namespace: &Namespace, unique: IndexSpec) -> Result<()> {
     let data = &service.data;
-    let name = format!("{} becoming unique", unique.name);
+    let name = build::beside(&unique.name);
     // A server that stopped amid this may have left one.
     build::drop(data, namespace, std::slice::from_ref(&name)).await?;
     let mut document = unique.document.clone();
@@ -165,10 +166,9 @@ fn change_options(
             return Err(invalid(&format!("option not supported on a view: {name}")));
         }
     }
-    if is_view && given("changeStreamPreAndPostImages") {
-        return Err(invalid(
-            "option not supported on a view: changeStreamPreAndPostImages",
-        ));
+    if is_view && given(options::IMAGES) {
+        let message = format!("option not supported on a view: {}", options::IMAGES);
+        return Err(invalid(&message));
     }
     if !is_view && (given("viewOn") || given("pipeline")) {
         return Err(invalid("'viewOn' and 'pipeline' are options of views"));
@@ -198,11 +198,8 @@ fn change_options(
     if let Some(stages) = fields.array("pipeline") {
         options.insert("pipeline", asked::view_stages(Some(stages))?);
     }
-    if let Some(images) = fields.document("changeStreamPreAndPostImages") {
-        let path = "collMod.changeStreamPreAndPostImages";
-        Fields::of_document(path, images, options::IMAGES)?;
-        // That there are none is what a collection is shown with if nothing is said of them.
-        options.remove("changeStreamPreAndPostImages");
+    if let Some(images) = fields.document(options::IMAGES) {
+        options::read_images(namespace, ("collMod", images), options)?;
     }
     change_expiry(fields, options)?;
     change_capped(collection, fields, options)

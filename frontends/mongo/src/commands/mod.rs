@@ -6,6 +6,7 @@ mod bulk_write;
 mod capped;
 mod catalog;
 mod changing;
+pub(crate) mod cluster_parameters;
 mod coll_mod;
 mod count;
 pub(crate) mod create;
@@ -48,6 +49,7 @@ const FAMILIES: &[&[Command]] = &[
     bulk_write::COMMANDS,
     capped::COMMANDS,
     catalog::COMMANDS,
+    cluster_parameters::COMMANDS,
     coll_mod::COMMANDS,
     count::COMMANDS,
     crate::sharding::CHUNK_COMMANDS,

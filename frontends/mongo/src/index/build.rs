@@ -24,6 +24,19 @@ const ATTEMPTS: usize = 20;
 /// Documents that are looked at to say which value is there twice.
 const MAX_SEARCHED: usize = 100_000;
 
+/// What the name of an index ends with that is built beside the one whose place it takes.
+const BESIDE: &str = " becoming unique";
+
+/// The name of an index that is built to take the place of the one of this name.
+pub(crate) fn beside(name: &str) -> String {
+    format!("{name}{BESIDE}")
+}
+
+/// Whether an index is there only to take the place of another one.
+pub(crate) fn is_beside(name: &str) -> bool {
+    name.ends_with(BESIDE)
+}
+
 /// Builds indexes one after another. If one cannot be built, none of them stays.
 pub(crate) async fn build(data: &Data, namespace: &Namespace, specs: Vec<IndexSpec>) -> Result<()> {
     let mut built: Vec<String> = Vec::new();

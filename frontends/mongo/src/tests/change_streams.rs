@@ -5,19 +5,19 @@ use bson::{Bson, Document, doc};
 use crate::client::{Client, documents};
 
 /// A stream that a client follows.
-struct Watcher {
-    client: Client,
+pub(super) struct Watcher {
+    pub(super) client: Client,
     database: &'static str,
     collection: &'static str,
     cursor: i64,
     /// Behind what it may be resumed.
-    token: Document,
+    pub(super) token: Document,
     /// Events of the first batch.
     first: Vec<Document>,
 }
 
 /// What a stream is opened on, with which options and what stages behind it.
-struct Asked {
+pub(super) struct Asked {
     database: &'static str,
     collection: Option<&'static str>,
     options: Document,
@@ -25,7 +25,7 @@ struct Asked {
 }
 
 impl Asked {
-    fn collection() -> Self {
+    pub(super) fn collection() -> Self {
         Self {
             database: "shop",
             collection: Some("orders"),
@@ -34,14 +34,14 @@ impl Asked {
         }
     }
 
-    fn database() -> Self {
+    pub(super) fn database() -> Self {
         Self {
             collection: None,
             ..Self::collection()
         }
     }
 
-    fn cluster() -> Self {
+    pub(super) fn cluster() -> Self {
         Self {
             database: "admin",
             options: doc! { "allChangesForCluster": true },
@@ -49,12 +49,12 @@ impl Asked {
         }
     }
 
-    fn option(mut self, name: &str, value: impl Into<Bson>) -> Self {
+    pub(super) fn option(mut self, name: &str, value: impl Into<Bson>) -> Self {
         self.options.insert(name, value);
         self
     }
 
-    fn stage(mut self, stage: Document) -> Self {
+    pub(super) fn stage(mut self, stage: Document) -> Self {
         self.stages.push(stage);
         self
     }
@@ -66,7 +66,7 @@ impl Asked {
         doc! { "aggregate": over, "pipeline": pipeline, "cursor": {} }
     }
 
-    async fn open(self, client: &Client) -> Watcher {
+    pub(super) async fn open(self, client: &Client) -> Watcher {
         let mut client = client.another();
         let reply = client.run(self.database, self.command()).await;
         let cursor = reply.get_document("cursor").unwrap();
@@ -80,18 +80,18 @@ impl Asked {
         }
     }
 
-    async fn code(self, client: &Client) -> i32 {
+    pub(super) async fn code(self, client: &Client) -> i32 {
         client.another().code(self.database, self.command()).await
     }
 }
 
 impl Watcher {
-    fn get_more(&self) -> Document {
+    pub(super) fn get_more(&self) -> Document {
         doc! { "getMore": self.cursor, "collection": self.collection, "maxTimeMS": 200 }
     }
 
     /// The next events, until there are none for a while.
-    async fn events(&mut self) -> Vec<Document> {
+    pub(super) async fn events(&mut self) -> Vec<Document> {
         let mut events = std::mem::take(&mut self.first);
         while self.cursor != 0 {
             let reply = self.client.run(self.database, self.get_more()).await;
@@ -108,13 +108,13 @@ impl Watcher {
     }
 
     /// The kinds of the next events, each with the `_id` of its document.
-    async fn told(&mut self) -> Vec<String> {
+    pub(super) async fn told(&mut self) -> Vec<String> {
         let events = self.events().await;
         events.iter().map(short).collect()
     }
 }
 
-fn short(event: &Document) -> String {
+pub(super) fn short(event: &Document) -> String {
     let kind = event.get_str("operationType").unwrap();
     match event.get_document("documentKey") {
         Ok(key) => format!("{kind} {}", key.get("_id").unwrap()),
@@ -122,20 +122,20 @@ fn short(event: &Document) -> String {
     }
 }
 
-async fn shop() -> Client {
+pub(super) async fn shop() -> Client {
     let mut client = Client::new().await;
     client.run("shop", doc! { "create": "orders" }).await;
     client
 }
 
-async fn update(client: &mut Client, id: i32, update: impl Into<Bson>) {
+pub(super) async fn update(client: &mut Client, id: i32, update: impl Into<Bson>) {
     let update = doc! { "q": { "_id": id }, "u": update.into(), "upsert": true };
     client
         .run("shop", doc! { "update": "orders", "updates": [update] })
         .await;
 }
 
-async fn delete(client: &mut Client, id: i32) {
+pub(super) async fn delete(client: &mut Client, id: i32) {
     let delete = doc! { "q": { "_id": id }, "limit": 1 };
     client
         .run("shop", doc! { "delete": "orders", "deletes": [delete] })

@@ -1,6 +1,9 @@
 //! What commands on data do, one file for each family.
 
 mod aggregating;
+mod change_definitions;
+mod change_fragments;
+mod change_images;
 mod change_streams;
 mod checking;
 mod definitions;

@@ -36,36 +36,10 @@ fn config(text: &str) -> Document {
 
 /// Options of collections, each with its code.
 fn of_collections() -> Vec<(Document, i32)> {
-    let images = |enabled: Bson| doc! { "enabled": enabled };
     vec![
-        (
-            create("changeStreamPreAndPostImages", images(true.into())),
-            72,
-        ),
-        (create("changeStreamPreAndPostImages", images(1.into())), 72),
-        (
-            create("changeStreamPreAndPostImages", images(false.into())),
-            0,
-        ),
         (create("recordPreImages", true), 72),
         (create("recordPreImages", 1.0), 72),
         (create("recordPreImages", false), 0),
-        (
-            with(
-                doc! { "collMod": "c" },
-                "changeStreamPreAndPostImages",
-                images(true.into()),
-            ),
-            72,
-        ),
-        (
-            with(
-                doc! { "collMod": "c" },
-                "changeStreamPreAndPostImages",
-                images(false.into()),
-            ),
-            0,
-        ),
         (with(doc! { "collMod": "c" }, "recordPreImages", true), 72),
         (config("block_compressor=zlib"), 0),
         (

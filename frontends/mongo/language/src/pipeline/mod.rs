@@ -173,6 +173,14 @@ impl Pipeline {
         self
     }
 
+    /// The pipeline without its last so many stages.
+    #[must_use]
+    pub fn without_trailing(mut self, count: usize) -> Self {
+        self.stages
+            .truncate(self.stages.len().saturating_sub(count));
+        self
+    }
+
     /// The stage at the end that writes, if there is one.
     pub fn writes(&self) -> Option<&Stage> {
         self.stages

@@ -158,6 +158,9 @@ const ROWS: &[Row] = &[
     first("$changeStream", |argument, _| {
         system::parse(Asked::ChangeStream, argument)
     }),
+    row("$changeStreamSplitLargeEvent", |argument, _| {
+        system::parse(Asked::ChangeStreamSplit, argument)
+    }),
     first("$collStats", |argument, _| {
         system::parse(Asked::CollStats, argument)
     }),

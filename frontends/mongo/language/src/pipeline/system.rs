@@ -31,6 +31,8 @@ macro_rules! asked {
 asked! {
     /// What changes in a collection, a database, or all of them.
     ChangeStream "$changeStream",
+    /// That large events of a change stream come in fragments.
+    ChangeStreamSplit "$changeStreamSplitLargeEvent",
     /// How large a collection is.
     CollStats "$collStats",
     /// The commands that run.
