@@ -54,9 +54,21 @@ impl Client {
             ..StoreOptions::default()
         };
         let store = Store::open(engine, options).await.unwrap();
-        Self::of(Arc::new(
-            Service::new(store, MongoConfig::default()).unwrap(),
-        ))
+        Self::with(store, MongoConfig::default())
+    }
+
+    /// A client of a server that presents a replica set, which has an oplog.
+    pub(crate) async fn of_replica_set() -> Self {
+        let client = Self::new().await;
+        let config = MongoConfig {
+            replica_set: Some("rs0".to_owned()),
+            ..MongoConfig::default()
+        };
+        Self::with(client.service.store.clone(), config)
+    }
+
+    fn with(store: Store, config: MongoConfig) -> Self {
+        Self::of(Arc::new(Service::new(store, config).unwrap()))
     }
 
     fn of(service: Arc<Service>) -> Self {

@@ -11,6 +11,7 @@ use tessera_core::clock::Clock;
 /// Tells the cluster's time.
 #[derive(Debug, Default)]
 pub(crate) struct ClusterTime {
+    began: u64,
     last: AtomicU64,
     /// The time of the latest write, or of the start: what was written before is not known.
     written: AtomicU64,
@@ -20,9 +21,15 @@ impl ClusterTime {
     pub(crate) fn new(clock: &Clock) -> Self {
         let began = seconds(clock) << 32 | 1;
         Self {
+            began,
             last: AtomicU64::new(began),
             written: AtomicU64::new(began),
         }
+    }
+
+    /// When the server was started.
+    pub(crate) fn began(&self) -> Timestamp {
+        timestamp(self.began)
     }
 
     /// Nothing was written since this time.

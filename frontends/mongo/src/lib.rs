@@ -35,6 +35,7 @@ mod listing;
 mod logical;
 mod model;
 mod operation;
+mod oplog;
 mod parameters;
 mod plan;
 mod reply;

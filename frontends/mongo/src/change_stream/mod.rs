@@ -20,4 +20,5 @@ mod split;
 mod stream;
 mod token;
 
+pub(crate) use event::transaction_of;
 pub(crate) use stream::resumable;

@@ -21,6 +21,7 @@ use crate::fields::{
     ANY, BOOL_OR_NUMBER, DOCUMENT, Field, Fields, NUMBER, STRING_OR_DOCUMENT, optional,
 };
 use crate::listing;
+use crate::oplog;
 use crate::reply::Reply;
 use crate::request::Request;
 use crate::service::Service;
@@ -85,11 +86,17 @@ const RESUMING: &str = "requestResumeToken, resumeAfter and startAt are not supp
 pub(crate) struct Delivery {
     pub(crate) batch_size: usize,
     pub(crate) single_batch: bool,
-    tail: Option<Tail>,
-    never_expires: bool,
+    pub(crate) tail: Option<Tail>,
+    pub(crate) never_expires: bool,
 }
 
 async fn run(service: &Service, session: &mut Session, request: &Request<'_>) -> Result<Reply> {
+    let collection = request.argument().as_str().unwrap_or_default();
+    if oplog::find::is_asked(service, request.database, collection) {
+        let fields = Fields::of(request, FIELDS)?;
+        let asked = (query(service, &fields, None)?, Delivery::read(&fields)?);
+        return Box::pin(oplog::find::answer(session, request, asked)).await;
+    }
     if !config::has_computed(request.database)
         && let Some(reply) = fast::find(service, session, request).await?
     {

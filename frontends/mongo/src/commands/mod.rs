@@ -1,6 +1,7 @@
 //! The table of commands: one file for each family, one row for each command.
 
 pub(crate) mod aggregate;
+mod apply_ops;
 pub(crate) mod asked;
 mod bulk_write;
 mod capped;
@@ -14,7 +15,7 @@ mod cursors;
 mod custom_action;
 mod explain;
 mod fast;
-mod find;
+pub(crate) mod find;
 mod find_and_modify;
 pub(crate) mod hello;
 mod indexes;
@@ -46,6 +47,7 @@ use crate::command::Command;
 
 const FAMILIES: &[&[Command]] = &[
     aggregate::COMMANDS,
+    apply_ops::COMMANDS,
     bulk_write::COMMANDS,
     capped::COMMANDS,
     catalog::COMMANDS,

@@ -9,6 +9,7 @@ mod checking;
 mod definitions;
 mod depths;
 mod made_up;
+mod oplog;
 mod planning;
 mod reading;
 mod schema;
