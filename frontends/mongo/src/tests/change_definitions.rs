@@ -116,7 +116,7 @@ async fn what_coll_mod_changes_is_told_with_how_it_was() {
     let state = |event: &Document| event.get_document("stateBeforeChange").unwrap().clone();
     let uuid = uuid(&mut client, "orders").await;
     assert_eq!(description(nothing), &doc! {});
-    let before = doc! { "collectionOptions": { "uuid": uuid.clone() } };
+    let before = doc! { "collectionOptions": { "uuid": uuid } };
     assert_eq!(state(nothing), before);
     assert_eq!(state(rules), before);
     assert_eq!(
