@@ -141,8 +141,8 @@ impl Applied<'_> {
         }
     }
 
-    /// Stores a document in place of the one with its `_id`, or as a new one: what an entry says may
-    /// have been done already.
+    /// Stores a document in place of the one with its `_id`, or as a new one: what an entry says
+    /// may have been done already.
     async fn put(
         &mut self,
         service: &Service,
