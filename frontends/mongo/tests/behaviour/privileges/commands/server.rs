@@ -25,6 +25,18 @@ pub(super) const ROWS: &[Row] = &[
         |_| doc! { "addShardToZone": "x", "zone": "z" },
     ),
     admin(
+        "applyOps",
+        "of nothing",
+        "user",
+        |_| doc! { "applyOps": [] },
+    ),
+    admin(
+        "applyOps",
+        "each as its command",
+        "insert db.c, update db.c, bypassDocumentValidation db.c",
+        |db| doc! { "applyOps": [{ "op": "i", "ns": ns(db, "c"), "o": { "_id": 1 } }] },
+    ),
+    admin(
         "balancerCollectionStatus",
         "",
         "enableSharding db.c",
@@ -110,6 +122,12 @@ pub(super) const ROWS: &[Row] = &[
         "",
         "unlock cluster",
         |_| doc! { "fsyncUnlock": 1 },
+    ),
+    admin(
+        "getClusterParameter",
+        "",
+        "getClusterParameter cluster",
+        |_| doc! { "getClusterParameter": "*" },
     ),
     admin(
         "getCmdLineOpts",
@@ -288,6 +306,15 @@ pub(super) const ROWS: &[Row] = &[
         "",
         "serverStatus cluster",
         |_| doc! { "serverStatus": 1 },
+    ),
+    admin(
+        "setClusterParameter",
+        "",
+        "setClusterParameter cluster",
+        |_| {
+            let images = doc! { "preAndPostImages": { "expireAfterSeconds": "off" } };
+            doc! { "setClusterParameter": { "changeStreamOptions": images } }
+        },
     ),
     admin(
         "setDefaultRWConcern",
