@@ -3,7 +3,7 @@
 //!
 //! It is computed on each read and stored nowhere: [`log`] reads the feed and numbers its entries,
 //! [`entry`] makes documents of them, [`find`] answers queries. The way back is
-//! [`apply_ops`](crate::commands::apply_ops), which does what entries say.
+//! `commands/apply_ops.rs`, which does what entries say.
 
 pub(crate) mod diff;
 mod entry;
