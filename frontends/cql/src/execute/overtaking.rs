@@ -39,11 +39,10 @@ impl NewestDeletion {
         }
     }
 
-    /// Whether a deletion may hide what this has written without asking for any.
+    /// Whether a deletion may hide what this has written. Also of a write that looked for one: it
+    /// does not conflict with a deletion that is on its way.
     fn has_overtaken(&self, write: &Write) -> bool {
-        write.stamp.timestamp <= self.0.load(Ordering::SeqCst)
-            && write.writes_rows()
-            && !write.needs_record()
+        write.stamp.timestamp <= self.0.load(Ordering::SeqCst) && write.writes_rows()
     }
 }
 
