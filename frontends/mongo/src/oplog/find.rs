@@ -4,9 +4,12 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use bson::{Document, Timestamp};
+use tessera_core::deadline::{self, Interruption};
 use tessera_core::engine::BoxFuture;
-use tessera_core::{Store, Transaction, deadline};
+use tessera_core::memory_budget::{Grant, Purpose};
+use tessera_core::{Store, Transaction};
 use tessera_mongo_language::error::{Code, bad_value};
+use tessera_mongo_language::size::document_footprint;
 
 use crate::batch::{Batch, Turn, encode};
 use crate::collection::Namespace;
@@ -25,9 +28,6 @@ use crate::session::Session;
 const DATABASE: &str = "local";
 /// The log.
 const COLLECTION: &str = "oplog.rs";
-
-/// How many entries may be held to answer them in another order.
-const MAX_HELD: usize = 100_000;
 
 /// Whether a command is about the log, which only a replica set has.
 pub(crate) fn is_asked(service: &Service, database: &str, collection: &str) -> bool {
@@ -98,10 +98,10 @@ fn sorted() -> Failure {
 }
 
 /// The last entries that match, the last one first: looked for from the end, in steps that double.
-async fn backwards(store: &Store, query: &Query, since: Timestamp) -> Result<VecDeque<Document>> {
-    let wanted = query.limit.map_or(MAX_HELD, |limit| {
+async fn backwards(store: &Store, query: &Query, since: Timestamp) -> Result<Held> {
+    let wanted = query.limit.map_or(usize::MAX, |limit| {
         let wanted = query.skip.saturating_add(limit);
-        usize::try_from(wanted).unwrap_or(usize::MAX).min(MAX_HELD)
+        usize::try_from(wanted).unwrap_or(usize::MAX)
     });
     let earliest = lower_bound(&query.filter_document);
     let now = u32::try_from(store.clock().now_ms() / 1_000).unwrap_or(u32::MAX);
@@ -116,17 +116,14 @@ async fn backwards(store: &Store, query: &Query, since: Timestamp) -> Result<Vec
         let time = if is_all { earliest } else { Some(from) };
         let mut log = Log::from(store, time, since).await?;
         let is_all = is_all || log.has_beginning();
-        let mut found = VecDeque::new();
+        let mut found = Held::new();
         while let Some(entry) = log.next().await? {
             deadline::pause().await;
             if query.filter.matches_with_position(&entry)?.is_some() {
-                found.push_front(entry);
-                if found.len() > wanted {
-                    found.pop_back();
-                }
+                found.add(entry, wanted)?;
             }
         }
-        if is_all || found.len() >= wanted {
+        if is_all || found.entries.len() >= wanted {
             return Ok(found);
         }
         seconds = seconds.saturating_mul(8);
@@ -143,22 +140,53 @@ struct LogRows {
 
 enum Source {
     Log(Box<Log>),
-    /// Found already, in the order in which they are answered.
-    Held(VecDeque<Document>),
+    /// Found already.
+    Held(Held),
+}
+
+/// Entries in the order in which they are answered, the last one of the log first.
+struct Held {
+    entries: VecDeque<Document>,
+    /// What they take.
+    bytes: usize,
+    memory: Grant,
+}
+
+impl Held {
+    fn new() -> Self {
+        Self {
+            entries: VecDeque::new(),
+            bytes: 0,
+            memory: Grant::new(Purpose::Cursors, 0),
+        }
+    }
+
+    /// Adds the next entry of the log, and keeps the last `wanted` ones.
+    fn add(&mut self, entry: Document, wanted: usize) -> Result<()> {
+        self.bytes += document_footprint(&entry);
+        deadline::cover(&mut self.memory, self.bytes).map_err(Interruption::Memory)?;
+        self.entries.push_front(entry);
+        if self.entries.len() > wanted
+            && let Some(first) = self.entries.pop_back()
+        {
+            self.bytes -= document_footprint(&first);
+        }
+        Ok(())
+    }
 }
 
 impl Source {
     async fn next(&mut self) -> Result<Option<Document>> {
         match self {
             Self::Log(log) => log.next().await,
-            Self::Held(found) => Ok(found.pop_front()),
+            Self::Held(found) => Ok(found.entries.pop_front()),
         }
     }
 
     fn put_back(&mut self, entry: Document) {
         match self {
             Self::Log(log) => log.put_back(entry),
-            Self::Held(found) => found.push_front(entry),
+            Self::Held(found) => found.entries.push_front(entry),
         }
     }
 }

@@ -473,3 +473,36 @@ async fn replies_that_are_not_taken_count_until_their_clients_go() {
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
 }
+
+/// The log is read from its beginning, so what is answered backwards is kept first.
+#[tokio::test]
+async fn a_log_that_is_read_backwards_is_counted_and_given_back() {
+    let service = small(MongoConfig {
+        replica_set: Some("rs0".to_owned()),
+        ..MongoConfig::default()
+    })
+    .await;
+    let mut client = service.connect();
+    let backwards = |limit: i64| {
+        doc! { "find": "oplog.rs", "sort": { "$natural": -1 }, "limit": limit, "batchSize": 1 }
+    };
+    // The first reading turns it on.
+    client.must("local", backwards(1)).await;
+    for number in 0..20 {
+        let document = doc! { "_id": number, "text": "x".repeat(MIB) };
+        let insert = doc! { "insert": "k", "documents": [document] };
+        client.must("d", insert).await;
+    }
+    for limit in [0, 15, 20, 1_000_000_000] {
+        let reply = client.run("local", backwards(limit)).await;
+        assert_eq!(first_code(&reply), 146, "{limit}: {reply}");
+        assert!(service.store.memory().peak() <= BUDGET, "{limit}");
+        comes_back(&service).await;
+    }
+    let reply = client.must("local", backwards(3)).await;
+    let cursor = reply.get_document("cursor").unwrap().get_i64("id").unwrap();
+    assert!(service.store.memory().used() > 0);
+    let kill = doc! { "killCursors": "oplog.rs", "cursors": [cursor] };
+    client.must("local", kill).await;
+    comes_back(&service).await;
+}
